@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench generate clean
+
+help:
+	@echo "make demo      a 2-rank training run with a planted fault, under traceml run"
+	@echo "make test      all tests"
+	@echo "make check     lint, formatting and types"
+	@echo "make bench     what TraceML costs, side by side with the bare loop and its peer"
+	@echo "make generate  everything that is made from something else"
+	@echo "make clean     remove what these made"
+
+# grpcio-tools only compiles the schema; an older one, so that the generated code
+# runs with every protobuf since 5.29, and without its own idea of which to install.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[torch,dev]"
+	$(BIN)/pip install --quiet --no-deps grpcio-tools==1.71.2
+	@touch $(READY)
+
+demo: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: $(READY)
+	sh .ci/packages
+	$(BIN)/pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+generate: $(READY)
+	$(BIN)/python -m traceml.wire.generate
+	$(BIN)/python -m traceml.publish.reference
+	$(BIN)/pytest -q tests/publish/test_golden.py --regenerate
+
+clean:
+	rm -rf $(VENV) .bench build dist logs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""TraceML: why is this training slow, and which rank and phase is to blame.
+
+    from traceml import trace_step
+
+    for batch in loader:
+        with trace_step(model):
+            ...
+
+Without `TRACEML_ENDPOINT` in the environment (as set by `traceml run`) every
+name here does nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "trace_step"]
+
+if TYPE_CHECKING:
+    from traceml.rank.step import trace_step
+
+
+def __getattr__(name: str) -> Any:
+    # Late, because it needs torch, and the command line must not.
+    if name == "trace_step":
+        from traceml.rank.step import trace_step
+
+        return trace_step
+    raise AttributeError(f"module 'traceml' has no attribute {name!r}")

@@ -1,0 +1,65 @@
+"""The command `traceml`, and the one place that turns errors into messages and exit codes."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from traceml import __version__
+from traceml.cli import run, sidecar
+from traceml.cli.errors import USAGE, CommandError
+
+_EPILOG = """\
+exit codes:
+  `traceml run` ends with the script's own exit code, 128 + N if signal N ended it.
+  TraceML's own errors: 2 wrong usage, 66 script not found or unreadable,
+  73 logs folder not writable or no free port, 78 bad configuration file.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what was wrong in one line, and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns its exit code."""
+    try:
+        own, script_args = _split(sys.argv[1:] if argv is None else argv)
+        parsed = _parser().parse_args(own)
+        parsed.script_args = script_args
+        return int(parsed.execute(parsed))
+    except CommandError as error:
+        print(f"traceml: error: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What is TraceML's, and what stands behind the first `--` or `--args`."""
+    for index, argument in enumerate(argv):
+        if argument in ("--", "--args"):
+            return argv[:index], argv[index + 1 :]
+    return argv, ()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="traceml",
+        description="Why is this PyTorch training slow, and which rank and phase is to blame?",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"traceml {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+    parser.set_defaults(execute=lambda _: _show_help(parser))
+    run.add_parser(commands)
+    sidecar.add_parser(commands)
+    return parser
+
+
+def _show_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return USAGE

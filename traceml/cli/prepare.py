@@ -1,0 +1,59 @@
+"""What a run needs before anything is started: its name, folder, port and socket."""
+
+import socket
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from traceml.cli import rundir
+from traceml.cli.errors import CANNOT_CREATE, CommandError
+from traceml.sidecar.config import Config, RunIdentity
+from traceml.sidecar.listen import address, bind
+
+
+def prepare(
+    chosen: dict[str, Any],
+    default_name: str,
+    endpoint: str,
+    node: int | None = None,
+    ranks_expected: int | None = None,
+) -> tuple[Config, socket.socket]:
+    """Make the run's folder and take its port; CommandError where that can't be done."""
+    name = rundir.check_name(chosen["run_name"] or default_name)
+    sd_file: Path | None = chosen["sd_file"]
+    if sd_file is not None and not sd_file.absolute().parent.is_dir():
+        raise CommandError(f"no such folder for the sd file: {sd_file.parent}", CANNOT_CREATE)
+    listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
+    directory = rundir.create(chosen["logs_dir"].absolute(), name, node)
+    run = RunIdentity(
+        name=directory.name if node is None else name,
+        id=uuid.uuid4().hex,
+        command=tuple(sys.argv),
+        started_at=time.time(),
+        ranks_expected=ranks_expected,
+    )
+    sd_file = sd_file and sd_file.absolute()
+    return Config(run, directory, endpoint, chosen["interval"], sd_file), listener
+
+
+def metrics_url(listener: socket.socket) -> str:
+    """Where the metrics are."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{address(host, port)}/metrics"
+
+
+def say(message: str) -> None:
+    """A line of TraceML's own; standard output belongs to the script."""
+    print(f"traceml: {message}", file=sys.stderr, flush=True)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
+    except OSError as error:
+        where = address(host, port)
+        raise CommandError(
+            f"cannot serve metrics at {where}: {error.strerror or error}", CANNOT_CREATE
+        ) from None

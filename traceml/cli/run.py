@@ -1,0 +1,144 @@
+"""`traceml run`: a training script with a sidecar beside it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from traceml.cli import rundir, settings
+from traceml.cli.errors import NO_INPUT, CommandError
+from traceml.cli.prepare import metrics_url, prepare, say
+from traceml.cli.script import run_script
+from traceml.sidecar.config import Ending
+from traceml.sidecar.launch import SidecarProcess, remove_endpoint, socket_endpoint
+
+_EXAMPLES = """\
+examples:
+  traceml run train.py
+  traceml run train.py --nproc-per-node=2
+  traceml run train.py --run-name baseline --args --lr 0.1 --epochs 2
+  traceml run --nproc-per-node=4 train.py -- --lr 0.1
+  traceml run -m package.module
+
+Arguments of the script stand behind `--` or `--args`. One process runs as plain
+python, several through torch.distributed.run, whose flags named above are its own.
+"""
+
+# torchrun's flags that are handed on as they are.
+_TORCHRUN = {
+    "--nnodes": "number of nodes, or MIN:MAX",
+    "--node-rank": "rank of this node",
+    "--rdzv-backend": "rendezvous backend",
+    "--rdzv-endpoint": "rendezvous endpoint, HOST:PORT",
+    "--rdzv-id": "rendezvous id; also names the run",
+    "--rdzv-conf": "rendezvous settings, KEY=VALUE,...",
+    "--master-addr": "address of node 0, for the static rendezvous",
+    "--master-port": "port on node 0, for the static rendezvous",
+    "--max-restarts": "how often failed workers are started again",
+}
+
+
+def add_parser(commands: Any) -> None:
+    """Add `run` to the command line."""
+    parser = commands.add_parser(
+        "run",
+        help="run a training script with a sidecar beside it",
+        usage="traceml run [FLAGS] SCRIPT [FLAGS] [-- SCRIPT ARGS]",
+        description="Run a training script, serve its metrics, and summarize it at the end.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="the script to run")
+    parser.add_argument("-m", "--module", metavar="MODULE", help="run a module instead")
+    settings.add_flags(parser, settings.FOR_RUN)
+    torchrun = parser.add_argument_group("several processes, as torchrun takes them")
+    torchrun.add_argument(
+        "--nproc-per-node", "--nproc_per_node", metavar="N", help="processes on this node"
+    )
+    for flag, text in _TORCHRUN.items():
+        spelled = [flag] if flag.count("-") == 2 else [flag, "--" + flag[2:].replace("-", "_")]
+        torchrun.add_argument(*spelled, metavar="X", help=text)
+    parser.set_defaults(execute=execute)
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Run the script under TraceML; returns its exit code."""
+    chosen = settings.resolve(parsed, settings.FOR_RUN)
+    command = _command(parsed)
+    if chosen["disable_traceml"]:
+        return run_script(command, os.environ)
+    default_name = rundir.default_name(parsed.module or parsed.script, parsed.rdzv_id)
+    endpoint = socket_endpoint()
+    config, listener = prepare(chosen, default_name, endpoint, _node(parsed), _expected(parsed))
+    with listener:
+        sidecar = SidecarProcess(config, listener)
+        say(
+            f"run {config.run.name}, metrics at {metrics_url(listener)}, "
+            f"files in {config.directory}"
+        )
+    exit_code = run_script(command, {**os.environ, "TRACEML_ENDPOINT": endpoint})
+    _finish(sidecar, exit_code, config.directory)
+    remove_endpoint(endpoint)
+    return exit_code
+
+
+def _finish(sidecar: SidecarProcess, exit_code: int, directory: Path) -> None:
+    state = {0: "completed", 130: "interrupted", 143: "interrupted"}.get(exit_code, "failed")
+    if sidecar.finish(Ending(state, exit_code)):
+        text = (directory / "final_summary.txt").read_text(encoding="utf-8")
+        print(f"\n{text}\nSummary in {directory / 'final_summary.json'}", file=sys.stderr)
+    else:
+        say(f"the sidecar ended before the run did; its log is {directory / 'sidecar.log'}")
+
+
+def _command(parsed: argparse.Namespace) -> list[str]:
+    target = _target(parsed)
+    if _is_single(parsed):
+        return [sys.executable, *target, *parsed.script_args]
+    flags = {"--nproc-per-node": parsed.nproc_per_node or "1"}
+    for flag in _TORCHRUN:
+        flags[flag] = getattr(parsed, flag[2:].replace("-", "_"))
+    given = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
+    return [sys.executable, "-m", "traceml.rank.elastic", *given, *target, *parsed.script_args]
+
+
+def _target(parsed: argparse.Namespace) -> Sequence[str]:
+    if parsed.module and parsed.script:
+        raise CommandError("give a script or -m MODULE, not both (script arguments go behind --)")
+    if parsed.module:
+        return ("-m", parsed.module)
+    if not parsed.script:
+        raise CommandError("which script? (see traceml run --help)")
+    _check_script(Path(parsed.script))
+    return (parsed.script,)
+
+
+def _check_script(script: Path) -> None:
+    try:
+        with script.open("rb"):
+            return
+    except FileNotFoundError:
+        raise CommandError(f"no such script: {script}", NO_INPUT) from None
+    except OSError as error:
+        raise CommandError(f"cannot read {script}: {error.strerror}", NO_INPUT) from None
+
+
+def _is_single(parsed: argparse.Namespace) -> bool:
+    several_nodes = parsed.nnodes not in (None, "1", "1:1")
+    return parsed.nproc_per_node in (None, "1") and not several_nodes
+
+
+def _expected(parsed: argparse.Namespace) -> int | None:
+    given = parsed.nproc_per_node or "1"
+    return int(given) if given.isdecimal() else None
+
+
+def _node(parsed: argparse.Namespace) -> int | None:
+    """Which node's folder to write to; None on a single node."""
+    if parsed.nnodes in (None, "1", "1:1"):
+        return None
+    rank = parsed.node_rank or os.environ.get("SLURM_NODEID") or "0"
+    return int(rank) if rank.isdecimal() else 0

@@ -1,0 +1,168 @@
+"""Settings: a flag beats TRACEML_* in the environment, that beats the file, that the default."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traceml.cli.errors import BAD_CONFIG, USAGE, CommandError
+from traceml.sidecar.listen import PORT
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MODES = ("summary",)
+
+
+def _mode(value: Any) -> str:
+    if value not in MODES:
+        raise ValueError(f"must be one of {', '.join(MODES)}")
+    return str(value)
+
+
+def _port(value: Any) -> int:
+    if isinstance(value, bool) or not 0 <= int(value) <= 65_535:
+        raise ValueError("must be a port, 0 to 65535")
+    return int(value)
+
+
+def _interval(value: Any) -> float:
+    if isinstance(value, bool) or not 0.1 <= float(value) <= 60:
+        raise ValueError("must be 0.1 to 60 seconds")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text that is not empty")
+    return value
+
+
+def _path(value: Any) -> Path:
+    return Path(_text(value)).expanduser()
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("1", "true", "yes", "on"):
+        return True
+    if str(value).lower() in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("must be true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name in files, its type, its default, and what it does."""
+
+    name: str
+    parse: Callable[[Any], Any]
+    default: Any
+    metavar: str | None
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """Its command-line flag."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return "TRACEML_" + self.name.upper()
+
+
+SHARED = (
+    Setting("run_name", _text, None, "NAME", "name of the run and of its folder"),
+    Setting("logs_dir", _path, Path("logs"), "DIR", "where run folders go (default: logs)"),
+    Setting("metrics_host", _text, "127.0.0.1", "HOST",
+            "address to serve /metrics on (default: 127.0.0.1)"),
+    Setting("metrics_port", _port, PORT, "PORT",
+            f"port to serve /metrics on, or the next free one (default: {PORT})"),
+    Setting("sd_file", _path, None, "FILE",
+            "write a Prometheus file_sd target here while the run lasts"),
+    Setting("interval", _interval, 1.0, "SECONDS",
+            "how often the figures are made anew (default: 1)"),
+)  # fmt: skip
+
+FOR_RUN = (
+    Setting("mode", _mode, "summary", "MODE", "what to show: summary, at the end (default)"),
+    *SHARED,
+    Setting("disable_traceml", _flag, False, None, "run the script as if TraceML were not there"),
+)
+
+
+def add_flags(parser: argparse.ArgumentParser, settings: tuple[Setting, ...]) -> None:
+    """One flag a setting."""
+    group = parser.add_argument_group(
+        "settings",
+        "Each can also be set as TRACEML_<NAME> in the environment, or by its name with "
+        "underscores in traceml.toml or under [tool.traceml] in pyproject.toml.",
+    )
+    for setting in settings:
+        if setting.metavar is None:
+            group.add_argument(setting.flag, action="store_true", default=None, help=setting.help)
+        else:
+            group.add_argument(setting.flag, metavar=setting.metavar, help=setting.help)
+
+
+def resolve(parsed: argparse.Namespace, settings: tuple[Setting, ...]) -> dict[str, Any]:
+    """The value of every setting, by name."""
+    in_file, file = _read_file(Path.cwd())
+    return {setting.name: _value(setting, parsed, in_file, file) for setting in settings}
+
+
+def _value(
+    setting: Setting, parsed: argparse.Namespace, in_file: Mapping[str, Any], file: str
+) -> Any:
+    sources: list[tuple[Any, str, int]] = [
+        (getattr(parsed, setting.name), setting.flag, USAGE),
+        (os.environ.get(setting.variable), setting.variable, USAGE),
+        (in_file.get(setting.name), f"{setting.name} in {file}", BAD_CONFIG),
+    ]
+    for given, source, exit_code in sources:
+        if given is None:
+            continue
+        try:
+            return setting.parse(given)
+        except (TypeError, ValueError) as error:
+            reason = str(error) if str(error).startswith("must") else "is not a number"
+            raise CommandError(f"{source}: {given!r} {reason}", exit_code) from None
+    return setting.default
+
+
+def _read_file(directory: Path) -> tuple[Mapping[str, Any], str]:
+    own = directory / "traceml.toml"
+    if own.exists():
+        return _checked(_parse(own), own.name), own.name
+    project = directory / "pyproject.toml"
+    if not project.exists():
+        return {}, ""
+    tool = _parse(project).get("tool", {})
+    return _checked(tool.get("traceml", {}), "[tool.traceml]"), "[tool.traceml]"
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CommandError(f"{file.name}: {error}", BAD_CONFIG) from None
+
+
+def _checked(table: Any, source: str) -> Mapping[str, Any]:
+    known = {setting.name for setting in FOR_RUN}
+    if not isinstance(table, dict):
+        raise CommandError(f"{source} must be a table", BAD_CONFIG)
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise CommandError(
+            f"{source}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}",
+            BAD_CONFIG,
+        )
+    return table

@@ -1,0 +1,11 @@
+"""Writing files so that no reader ever sees half of one."""
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace `path` by `text` in one go."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,65 @@
+"""Timing the forward of the root module, leaving the module as it was.
+
+`nn.Module.__call__` prefers the instance's `_compiled_call_impl` (the place
+`Module.compile()` uses). It is the one spot that costs under a microsecond,
+that torch itself drops from pickles and copies, and that dynamo looks through.
+"""
+
+import weakref
+from threading import get_ident
+from typing import Any
+
+import torch
+
+from traceml.rank.recorder import Recorder
+from traceml.rank.slots import FORWARD
+
+_PLACE = "_compiled_call_impl"
+
+
+class Root:
+    """The module whose calls are the step's forward."""
+
+    __slots__ = ("_module", "_recorder", "_timed")
+
+    def __init__(self, module: torch.nn.Module, recorder: Recorder) -> None:
+        # Weak, so that a model the user deletes is freed at once, not by the collector.
+        self._module = weakref.ref(module)
+        self._recorder = recorder
+        self._timed: Any = None
+
+    def is_(self, module: torch.nn.Module) -> bool:
+        """Whether this is the root's own module, still timed."""
+        return self._module() is module and module.__dict__.get(_PLACE) is self._timed
+
+    def attach(self) -> None:
+        """Time this module from the next call on; also after `compile()` displaced us."""
+        module = self._module()
+        if module is None:
+            return
+        self._timed = self._wrap(module.__dict__.get(_PLACE))
+        # Past Module.__setattr__, which a compiled module forwards to the original.
+        module.__dict__[_PLACE] = self._timed
+
+    def detach(self) -> None:
+        """Leave the module untimed."""
+        module = self._module()
+        if module is not None and module.__dict__.get(_PLACE) is self._timed:
+            module.__dict__[_PLACE] = self._timed.__wrapped__
+
+    def _wrap(self, compiled: Any) -> Any:
+        recorder, reference = self._recorder, self._module
+        is_compiling = torch.compiler.is_compiling
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            call = compiled or reference()._call_impl  # type: ignore[union-attr]
+            if is_compiling() or get_ident() != recorder.thread:
+                return call(*args, **kwargs)
+            previous = recorder.enter(FORWARD)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                recorder.leave_forward(previous)
+
+        forward.__wrapped__ = compiled  # type: ignore[attr-defined]
+        return forward

@@ -1,0 +1,28 @@
+"""Replacing attributes of torch, and putting back what was there."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Patches:
+    """What was replaced, so that it can be restored in reverse order."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], None]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Set `owner.name` to `make(what it was)`; does nothing where there is no such name."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        setattr(owner, name, make(original))
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    def on_undo(self, undo: Callable[[], None]) -> None:
+        """Remember how to take back something that is no attribute."""
+        self._undo.append(undo)
+
+    def undo(self) -> None:
+        """Restore everything."""
+        while self._undo:
+            self._undo.pop()()

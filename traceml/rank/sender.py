@@ -1,0 +1,181 @@
+"""The thread that carries records from the ring to the sidecar.
+
+One unary call at a time, started and settled without blocking, so that the
+ring is emptied even while the sidecar is slow, stopped or gone.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from traceml.rank import process
+from traceml.rank.recorder import Recorder
+from traceml.rank.slots import PHASE_NAMES, to_records
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import PROTOCOL, encode
+from traceml.wire.service import Client
+
+TICK_SECONDS = 0.25
+HEARTBEAT_SECONDS = 1.0
+CALL_SECONDS = 5.0
+BACKOFF_SECONDS = (0.1, 2.0)
+BATCH_RECORDS = 2_048
+BACKLOG_RECORDS = 200_000  # 12 MB on the wire: what is kept while nobody answers
+FAREWELL_SECONDS = 2.0
+FAREWELL_UNANSWERED_SECONDS = 0.5
+
+
+class Sender(threading.Thread):
+    """Sends, keeps what is not acknowledged, sends again; never raises, never prints."""
+
+    def __init__(self, recorder: Recorder, channel: Any, identity: pb.Identity) -> None:
+        super().__init__(name="traceml-sender", daemon=True)
+        self._recorder = recorder
+        self._channel = channel
+        self._client = Client(channel)
+        self._identity = identity
+        self._session = uuid4().hex
+        self._backlog: deque[pb.Batch] = deque()
+        self._backlog_records = 0
+        self._dropped_backlog = 0
+        self._sequence = 0
+        self._greeted = False
+        self._parted = False
+        self._failures = 0
+        self._retry_at = 0.0
+        self._heartbeat_at = 0.0
+        self._deadline: float | None = None
+        self._call: Any = None
+        self._settle: Callable[[Any], None] = self._on_hello
+        self._wake = threading.Event()
+        self._gate = threading.Lock()  # held over a fork: no call may start then
+
+    def run(self) -> None:
+        """Work until parted from the sidecar or, once closing, until the deadline."""
+        while not self._parted:
+            self._collect()
+            with self._gate:
+                self._advance()
+            if self._deadline is not None and monotonic() > self._deadline:
+                break
+            self._wake.wait(TICK_SECONDS if self._deadline is None else 0.01)
+            self._wake.clear()
+        with self._gate:
+            self._channel.close()
+
+    def close(self) -> None:
+        """Send what is left and say goodbye, within a moment; called as the process ends."""
+        answered = self._greeted and self._failures == 0
+        self._deadline = monotonic() + (
+            FAREWELL_SECONDS if answered else FAREWELL_UNANSWERED_SECONDS
+        )
+        self._retry_at = 0.0
+        self._wake.set()
+        self.join(FAREWELL_SECONDS + 1)
+
+    def hold(self) -> None:
+        """Before a fork: end the call in flight and start no other."""
+        self._gate.acquire()
+        if self._call is not None:
+            self._call.cancel()
+
+    def release(self) -> None:
+        """After a fork, in the parent."""
+        self._gate.release()
+
+    def _collect(self) -> None:
+        resident = process.resident_bytes()
+        if resident is not None:
+            self._recorder.resident_bytes = resident
+        rows = self._recorder.ring.take()
+        for first in range(0, len(rows), BATCH_RECORDS):
+            records = to_records(rows[first : first + BATCH_RECORDS])
+            self._sequence += 1
+            self._backlog.append(encode(records, self._sequence))
+            self._backlog_records += len(records)
+        while self._backlog_records > BACKLOG_RECORDS:
+            self._dropped_backlog += self._forget_oldest()
+
+    def _forget_oldest(self) -> int:
+        records = self._backlog.popleft().records
+        self._backlog_records -= records
+        return records
+
+    def _advance(self) -> None:
+        if self._call is not None:
+            if not self._call.done():
+                return
+            call, self._call = self._call, None
+            self._settle_call(call)
+        if monotonic() >= self._retry_at and not self._parted:
+            self._start_call()
+
+    def _start_call(self) -> None:
+        if not self._greeted:
+            hello = pb.HelloRequest(
+                protocol=PROTOCOL, session=self._session, identity=self._identity
+            )
+            self._start(self._client.hello, hello, self._on_hello)
+        elif self._backlog:
+            self._push(self._backlog[0])
+        elif self._deadline is not None:
+            goodbye = pb.GoodbyeRequest(session=self._session, heartbeat=self._heartbeat())
+            self._start(self._client.goodbye, goodbye, self._on_goodbye)
+        elif monotonic() >= self._heartbeat_at:
+            self._push(None)
+
+    def _push(self, batch: pb.Batch | None) -> None:
+        request = pb.PushRequest(session=self._session, heartbeat=self._heartbeat(), batch=batch)
+        self._start(self._client.push, request, self._on_push)
+
+    def _start(self, method: Any, request: Any, settle: Callable[[Any], None]) -> None:
+        self._settle = settle
+        self._call = method.future(request, timeout=CALL_SECONDS)
+        self._call.add_done_callback(lambda _: self._wake.set())
+
+    def _settle_call(self, call: Any) -> None:
+        if call.cancelled():
+            return  # by a fork: simply again
+        error = call.exception()
+        if error is None:
+            self._failures = 0
+            self._settle(call.result())
+            return
+        refusal = error.code().name
+        if refusal == "NOT_FOUND":  # a sidecar that does not know us: a new one
+            self._greeted = False
+        elif refusal == "FAILED_PRECONDITION":  # it cannot understand us, ever
+            self._recorder.silence()
+            self._parted = True
+        else:
+            first, longest = BACKOFF_SECONDS
+            self._retry_at = monotonic() + min(first * 2**self._failures, longest)
+            self._failures += 1
+
+    def _on_hello(self, _: pb.HelloReply) -> None:
+        self._greeted = True
+        self._heartbeat_at = 0.0
+
+    def _on_push(self, reply: pb.PushReply) -> None:
+        self._heartbeat_at = monotonic() + HEARTBEAT_SECONDS
+        while self._backlog and self._backlog[0].sequence <= reply.acknowledged:
+            self._forget_oldest()
+
+    def _on_goodbye(self, _: pb.GoodbyeReply) -> None:
+        self._parted = True
+
+    def _heartbeat(self) -> pb.Heartbeat:
+        recorder = self._recorder
+        return pb.Heartbeat(
+            step=recorder.steps,
+            phase=PHASE_NAMES[recorder.current],
+            since_ns=recorder.since,
+            cpu_seconds=process.cpu_seconds(),
+            resident_bytes=max(recorder.resident_bytes, 0),
+            dropped_ring=recorder.ring.dropped,
+            dropped_backlog=self._dropped_backlog,
+            faults=recorder.faults,
+        )

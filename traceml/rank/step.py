@@ -1,0 +1,157 @@
+"""`trace_step`: the explicit boundary of a step, and the tracer behind it."""
+
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.util import Finalize
+from threading import get_ident
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from traceml.rank import hooks
+from traceml.rank.channel import open_channel
+from traceml.rank.forward import Root
+from traceml.rank.identity import identify, is_distributed
+from traceml.rank.patches import Patches
+from traceml.rank.ready import ReadyMark
+from traceml.rank.recorder import NOBODY, Recorder
+from traceml.rank.ring import Ring
+from traceml.rank.sender import Sender
+from traceml.rank.slots import COLLECTIVE_WAIT, FORWARD
+
+ENDPOINT = "TRACEML_ENDPOINT"
+
+
+class Tracer(AbstractContextManager[None]):
+    """Everything TraceML does in this process. Its context is the scope of one step.
+
+    Hooks go in at once, so that the fetch before the first scope is seen; the
+    sidecar is called with the first scope, so that a DataLoader worker which
+    merely imports the script stays silent.
+    """
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self.recorder = Recorder(Ring())
+        self._ready = ReadyMark(self.recorder)
+        self._patches = Patches()
+        self._root: Root | None = None
+        self._model: torch.nn.Module | None = None
+        self._sender: Sender | None = None
+        self._depth = 0
+        hooks.install(self.recorder, self._ready, self._patches)
+        os.register_at_fork(
+            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._inert
+        )
+
+    def scope(self, model: torch.nn.Module | None) -> "Tracer":
+        """The scope of the next step, whose forward is `model`'s."""
+        self._model = model
+        return self
+
+    def __enter__(self) -> None:
+        recorder = self.recorder
+        if get_ident() != recorder.thread and (self._sender or recorder.thread == NOBODY):
+            return
+        self._depth += 1
+        try:
+            if self._sender is None:
+                self._start()
+            model, self._model = self._model, None
+            if model is not None and (self._root is None or not self._root.is_(model)):
+                self._adopt(model)
+        except Exception:
+            self._fail()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        recorder = self.recorder
+        if get_ident() != recorder.thread:
+            return
+        self._depth -= 1
+        if self._depth > 0:
+            return
+        try:
+            if kind is None:
+                recorder.finish()
+            else:
+                recorder.abandon()
+        except Exception:
+            self._fail()
+
+    def close(self) -> None:
+        """Take all hooks out again and part from the sidecar."""
+        self.recorder.silence()
+        self._ready.detach()
+        if self._root is not None:
+            self._root.detach()
+        self._patches.undo()
+        if self._sender is not None:
+            self._sender.close()
+
+    def _start(self) -> None:
+        self.recorder.thread = get_ident()
+        if is_distributed():
+            self.recorder.measures(COLLECTIVE_WAIT)
+        self._sender = Sender(self.recorder, open_channel(self._endpoint), identify(self._model))
+        self._sender.start()
+        # Runs at exit of this process and of one that multiprocessing made.
+        Finalize(None, self._at_exit, exitpriority=0)
+
+    def _adopt(self, model: torch.nn.Module) -> None:
+        self.recorder.measures(FORWARD)
+        if self._root is not None:
+            self._root.detach()
+        self._root = Root(model, self.recorder)
+        self._root.attach()
+        if is_distributed():
+            self._ready.attach(model)
+        _hide_from_dynamo(self._ready)
+
+    def _fail(self) -> None:
+        self.recorder.faults += 1
+        self.recorder.silence()
+
+    def _before_fork(self) -> None:
+        if self._sender is not None:
+            self._sender.hold()
+
+    def _after_fork(self) -> None:
+        if self._sender is not None:
+            self._sender.release()
+
+    def _inert(self) -> None:
+        self.recorder.silence()
+        self._sender = None
+
+    def _at_exit(self) -> None:
+        if self._sender is not None:
+            self._sender.close()
+
+
+def _hide_from_dynamo(ready: ReadyMark) -> None:
+    """Where backward runs inside a compiled function, dynamo would compile our hooks too."""
+    if "torch._dynamo" in sys.modules:
+        skip = torch._dynamo.eval_frame.skip_code
+        for hook in (ready._fired, ready._queue, ready._mark, torch.autograd.backward):
+            skip(hook.__code__)
+
+
+_endpoint = os.environ.get(ENDPOINT)
+_tracer = Tracer(_endpoint) if _endpoint else None
+
+
+def trace_step(model: torch.nn.Module | None = None) -> AbstractContextManager[Any]:
+    """The scope of one training step: `with trace_step(model): ...`.
+
+    The step ends where the scope ends, and began where the one before ended, so
+    the fetch and whatever runs between two scopes belong to it. `model` is the
+    module whose call is the forward pass. Does nothing outside a traced run.
+    """
+    return nullcontext() if _tracer is None else _tracer.scope(model)

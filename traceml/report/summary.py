@@ -1,0 +1,149 @@
+"""`final_summary.json` and `.txt`: what is kept of a run."""
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from traceml import __version__
+from traceml.diagnosis.finding import Finding
+from traceml.files import write_atomically
+from traceml.report.text import summary_text
+from traceml.snapshot import RankState, Run, Snapshot, Spread, Telemetry
+
+SCHEMA_VERSION = 1
+JSON_NAME = "final_summary.json"
+TEXT_NAME = "final_summary.txt"
+
+
+def write_summary(snapshot: Snapshot, directory: Path) -> None:
+    """Write both files, each in one go."""
+    document = json.dumps(summary(snapshot), indent=2, ensure_ascii=False)
+    write_atomically(directory / JSON_NAME, document + "\n")
+    write_atomically(directory / TEXT_NAME, summary_text(snapshot))
+
+
+def summary(snapshot: Snapshot) -> dict[str, Any]:
+    """The summary as a document; what was not measured is left out."""
+    findings = {finding.domain: finding for finding in snapshot.findings}
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "run": _run(snapshot.run),
+        "primary_diagnosis": _finding(findings["step_time"]),
+        "step_time": {**_section(findings["step_time"]), **_step_time(snapshot)},
+        "step_memory": {**_section(findings["step_memory"]), **_step_memory(snapshot)},
+        "system": {**_section(findings["system"]), **_system(snapshot)},
+        "process": _section(findings["process"]),
+        "ranks": [_rank(snapshot, rank) for rank in snapshot.ranks],
+        "telemetry": _telemetry(snapshot.telemetry),
+        "notes": list(snapshot.notes),
+    }
+    cleaned: dict[str, Any] = _without_none(document)
+    return cleaned
+
+
+def _run(run: Run) -> dict[str, Any]:
+    started = datetime.fromtimestamp(run.started_at, timezone.utc)
+    return {
+        "name": run.name,
+        "id": run.id,
+        "status": run.state,
+        "exit_code": run.exit_code,
+        "started_at": started.isoformat(timespec="milliseconds"),
+        "duration_seconds": run.duration_seconds,
+        "world_size": run.world_size,
+        "nnodes": run.nnodes,
+        "strategy": run.strategy or None,
+        "device": run.device or None,
+        "torch": run.torch or None,
+        "python": run.python or None,
+        "traceml": __version__,
+        "command": list(run.command),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "domain": finding.domain,
+        "state": finding.state,
+        "severity": finding.severity,
+        "summary": finding.summary,
+    }
+
+
+def _section(finding: Finding) -> dict[str, Any]:
+    return {"diagnosis": _finding(finding), "findings": [_finding(finding)]}
+
+
+def _step_time(snapshot: Snapshot) -> dict[str, Any]:
+    steps, whole = snapshot.steps, snapshot.whole
+    return {
+        "clock": "cpu",
+        "steps": {
+            "completed": steps.completed,
+            "incomplete": sum(steps.incomplete.values()),
+            "excluded": {tag: count for tag, count in steps.excluded.items() if count},
+        },
+        "step": _spread(whole.step, "_seconds"),
+        "phases": {
+            phase: {**(_spread(of.spread, "_seconds") or {}), "share_ratio": of.share_ratio}
+            for phase, of in whole.phases.items()
+        },
+        "step_quantiles_seconds": dict(steps.quantiles_seconds),
+    }
+
+
+def _step_memory(snapshot: Snapshot) -> dict[str, Any]:
+    return {"kind": "rss", "peak": _spread(snapshot.whole.memory, "_bytes")}
+
+
+def _system(snapshot: Snapshot) -> dict[str, Any]:
+    host = snapshot.host
+    return {} if host is None else {"host_memory_size_bytes": host.memory_size_bytes}
+
+
+def _spread(spread: Spread | None, unit: str) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    return {
+        f"median{unit}": spread.median,
+        f"worst{unit}": spread.worst,
+        "worst_rank": spread.worst_rank,
+        "skew_ratio": spread.skew_ratio,
+    }
+
+
+def _rank(snapshot: Snapshot, rank: RankState) -> dict[str, Any]:
+    times = snapshot.whole.ranks.get(rank.rank)
+    return {
+        "rank": rank.rank,
+        "node": rank.node_rank,
+        "local_rank": rank.local_rank,
+        "device": rank.device,
+        "steps": rank.steps,
+        "step_seconds": times.step_seconds if times else None,
+        "own_seconds": times.own_seconds if times else None,
+        "phases": dict(times.phases) if times else {},
+        "memory": {"rss_peak_bytes": snapshot.whole.memory_peaks.get(rank.rank)},
+        "process": {"cpu_seconds": rank.cpu_seconds},
+        "samples": rank.samples,
+        "left_in_good_order": rank.parted,
+        "last_step": rank.step,
+        "last_phase": rank.phase or None,
+    }
+
+
+def _telemetry(telemetry: Telemetry) -> dict[str, Any]:
+    return {
+        "overhead_seconds_per_step": telemetry.overhead_seconds_per_step,
+        "records_received": telemetry.records_received,
+        "records_dropped": telemetry.records_dropped,
+    }
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_none(item) for item in value]
+    return value

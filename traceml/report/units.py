@@ -1,0 +1,34 @@
+"""Figures for people: three significant digits, and the unit that fits."""
+
+
+def seconds(value: float | None) -> str:
+    """A time, in the unit in which it reads best."""
+    if value is None:
+        return "-"
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if value * factor >= 0.9995:
+            return f"{_digits(value * factor)} {unit}"
+    return "0" if value < 5e-10 else f"{value * 1e9:.0f} ns"
+
+
+def bytes_(value: float | None) -> str:
+    """An amount of memory."""
+    if value is None:
+        return "-"
+    for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= factor:
+            return f"{_digits(value / factor)} {unit}"
+    return f"{value:.0f} B"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio as a percentage; from tenfold on as a multiple."""
+    if value is None:
+        return "-"
+    return f"{value * 100:.0f} %" if value < 10 else f"{value:.0f} x"
+
+
+def _digits(value: float) -> str:
+    return (
+        f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    )

@@ -1,0 +1,129 @@
+"""Alignment: a step is completed once every rank of this node has reported it."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceml.wire.columns import VALUES, Integers, Matrix, Records
+
+BUFFER_BYTES = 16 * 2**20
+MAX_PENDING_STEPS = 16_384
+MIN_PENDING_STEPS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedSteps:
+    """Completed steps in order: `values` is step x rank x VALUES, ranks as in `ranks`."""
+
+    ranks: tuple[int, ...]
+    step: Integers
+    tags: Integers  # of all ranks together
+    values: Matrix
+
+
+class Aligner:
+    """Holds the steps of one attempt until they are complete, in bounded memory.
+
+    Each rank reports in order, so a step that every rank has passed without it
+    being complete never will be: its record was lost, and it is given up.
+    """
+
+    def __init__(self, expected: int) -> None:
+        fit = BUFFER_BYTES // (expected * len(VALUES) * 8)
+        self._capacity = int(np.clip(fit, MIN_PENDING_STEPS, MAX_PENDING_STEPS))
+        self._expected = expected
+        self._columns: dict[int, int] = {}
+        self._reached = np.full(expected, -1, dtype=np.int64)
+        self._floor = -1  # all steps below are settled; unknown before the first record
+        self._values = np.full((self._capacity, expected, len(VALUES)), np.nan)
+        self._tags = np.zeros(self._capacity, dtype=np.int64)
+        self._present = np.zeros((self._capacity, expected), dtype=bool)
+        self._done = np.zeros(self._capacity, dtype=bool)
+        self.incomplete: Counter[str] = Counter()
+        self.late = 0
+        self.duplicates = 0
+
+    def add(self, rank: int, records: Records) -> list[AlignedSteps]:
+        """Take records of one rank; returns what they completed, in order."""
+        half = self._capacity // 2
+        parts = (records[first : first + half] for first in range(0, len(records), half))
+        return [done for part in parts if (done := self._add(rank, part)) is not None]
+
+    def give_up(self, reason: str) -> None:
+        """Count every step that is still waiting as incomplete."""
+        pending = self._present.any(axis=1) & ~self._done
+        self.incomplete[reason] += int(pending.sum())
+        self._present[:] = False
+
+    def _add(self, rank: int, records: Records) -> AlignedSteps | None:
+        column = self._columns.get(rank, len(self._columns))
+        if column >= self._expected:
+            self.late += len(records)  # one rank more than there should be
+            return None
+        self._columns[rank] = column
+        if self._floor < 0:
+            self._floor = int(records.step[0])
+        # Another rank may have begun earlier than the one that reported first.
+        first = int(records.step[0])
+        if first < self._floor and (self._reached < 0).any() and self._can_lower_to(first):
+            self._floor = first
+        self._make_room(int(records.step[-1]))
+        records = self._only_new(column, records)
+        if not len(records):
+            return None
+        slots = records.step % self._capacity
+        self._values[slots, column] = records.values
+        self._tags[slots] |= records.tags
+        self._present[slots, column] = True
+        self._reached[column] = max(self._reached[column], records.step[-1])
+        completed = self._completed(records.step)
+        self._settle()
+        return completed
+
+    def _can_lower_to(self, step: int) -> bool:
+        return int(self._reached.max()) - step < self._capacity
+
+    def _only_new(self, column: int, records: Records) -> Records:
+        late = records.step < self._floor
+        self.late += int(late.sum())
+        records = records[~late]
+        again = self._present[records.step % self._capacity, column]
+        self.duplicates += int(again.sum())
+        return records[~again]
+
+    def _make_room(self, last: int) -> None:
+        overflow = last - self._capacity + 1 - self._floor
+        if overflow > 0:
+            self._drop(min(overflow, self._capacity), "overflow")
+            self._floor = last - self._capacity + 1
+
+    def _completed(self, steps: Integers) -> AlignedSteps | None:
+        slots = steps % self._capacity
+        full = self._present[slots].all(axis=1)
+        steps, slots = steps[full], slots[full]
+        if not len(steps):
+            return None
+        self._done[slots] = True
+        return AlignedSteps(
+            ranks=tuple(self._columns),
+            step=steps,
+            tags=self._tags[slots],
+            values=self._values[slots],
+        )
+
+    def _settle(self) -> None:
+        """Move the floor past every step that all ranks have passed."""
+        passed = int(self._reached.min()) + 1 - self._floor
+        if passed > 0:
+            self._drop(passed, "missing")
+            self._floor += passed
+
+    def _drop(self, count: int, reason: str) -> None:
+        slots = (self._floor + np.arange(count)) % self._capacity
+        lost = self._present[slots].any(axis=1) & ~self._done[slots]
+        if lost.any():
+            self.incomplete[reason] += int(lost.sum())
+        self._present[slots] = False
+        self._done[slots] = False
+        self._tags[slots] = 0

@@ -1,0 +1,199 @@
+"""The run as it is told by its ranks; the one owner of the sidecar's state."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from traceml.diagnosis.finding import DOMAINS, no_data
+from traceml.sidecar.align import Aligner
+from traceml.sidecar.config import RunIdentity
+from traceml.sidecar.rank import Rank
+from traceml.sidecar.steps import StepBook
+from traceml.snapshot import Host, RankState, Run, Snapshot, Telemetry
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import PROTOCOL, decode
+
+
+class ProtocolTooNewError(Exception):
+    """A rank speaks a protocol that this sidecar does not know."""
+
+
+class UnknownSessionError(Exception):
+    """A rank speaks without having said hello to this sidecar."""
+
+
+class Collector:
+    """Sessions, ranks, alignment and statistics of one run on one node."""
+
+    def __init__(self, run: RunIdentity, clock: Callable[[], float] = time.time) -> None:
+        self._run = run
+        self._clock = clock
+        self._ranks: dict[int, Rank] = {}
+        self._sessions: dict[str, Rank] = {}
+        self._superseded: set[str] = set()
+        self._attempt = (-1, -1)
+        self._aligner: Aligner | None = None
+        self._expected = run.ranks_expected
+        self._incomplete: Counter[str] = Counter({"missing": 0, "overflow": 0, "restart": 0})
+        self._book = StepBook()
+        self._state = "running"
+        self._exit_code: int | None = None
+        self._ended_at: float | None = None
+        self._notes: dict[str, None] = {}
+
+    def hello(self, request: pb.HelloRequest) -> pb.HelloReply:
+        """Open a session; a second one of the same rank begins a new attempt."""
+        identity = request.identity
+        if request.protocol > PROTOCOL:
+            message = (
+                f"rank {identity.rank} (traceml-exporter {identity.traceml}) speaks protocol "
+                f"{request.protocol}, this sidecar at most {PROTOCOL}: update the sidecar"
+            )
+            self._notes[message] = None
+            raise ProtocolTooNewError(message)
+        if request.session not in self._sessions:
+            self._open_session(request.session, identity)
+        self._sessions[request.session].seen_at = self._clock()
+        return pb.HelloReply(protocol=PROTOCOL)
+
+    def push(self, request: pb.PushRequest) -> pb.PushReply:
+        """Take a heartbeat and perhaps a batch; what was taken before is only acknowledged."""
+        rank = self._rank_of(request.session)
+        if rank is None:
+            return pb.PushReply(acknowledged=request.batch.sequence)
+        rank.hear(request.heartbeat, self._clock())
+        batch = request.batch
+        if batch.sequence > rank.acknowledged:
+            self._take(rank, batch)
+            rank.acknowledged = batch.sequence
+        return pb.PushReply(acknowledged=rank.acknowledged)
+
+    def goodbye(self, request: pb.GoodbyeRequest) -> pb.GoodbyeReply:
+        """Close a session."""
+        rank = self._rank_of(request.session)
+        if rank is not None:
+            rank.hear(request.heartbeat, self._clock())
+            rank.parted = True
+        return pb.GoodbyeReply()
+
+    def is_anyone_reporting(self) -> bool:
+        """Whether any rank is still there."""
+        now = self._clock()
+        return any(rank.is_reporting(now) for rank in self._ranks.values())
+
+    def have_all_parted(self) -> bool:
+        """Whether there were ranks and each has said goodbye."""
+        return bool(self._ranks) and all(rank.parted for rank in self._ranks.values())
+
+    def end(self, state: str, exit_code: int | None) -> None:
+        """The run is over: what is still waiting will not be completed."""
+        self._state, self._exit_code, self._ended_at = state, exit_code, self._clock()
+        self._retire_aligner("missing")
+
+    def snapshot(self, host: Host | None) -> Snapshot:
+        """The run at this moment."""
+        now = self._clock()
+        incomplete = self._incomplete
+        if self._aligner is not None:
+            incomplete = incomplete + self._aligner.incomplete
+        ranks = tuple(self._ranks[rank].state(now) for rank in sorted(self._ranks))
+        return Snapshot(
+            run=self._describe(now),
+            ranks_expected=self._expected,
+            ranks_reporting=sum(rank.reporting for rank in ranks),
+            ranks=ranks,
+            steps=self._book.steps({reason: incomplete[reason] for reason in self._incomplete}),
+            window=self._book.window(),
+            whole=self._book.whole(),
+            host=host,
+            telemetry=_telemetry(ranks),
+            findings=tuple(no_data(domain) for domain in DOMAINS),
+            notes=(*self._notes, *self._fault_notes()),
+        )
+
+    def _rank_of(self, session: str) -> Rank | None:
+        """The rank behind a session; None for a process that another has replaced."""
+        if session in self._superseded:
+            return None
+        if session not in self._sessions:
+            raise UnknownSessionError("say hello first")
+        return self._sessions[session]
+
+    def _open_session(self, session: str, identity: pb.Identity) -> None:
+        rank = self._ranks.setdefault(identity.rank, Rank())
+        again = rank.session and rank.identity.attempt == identity.attempt
+        generation = rank.generation + 1 if again else 0
+        if rank.session:
+            self._superseded.add(rank.session)
+            self._sessions.pop(rank.session, None)
+        rank.open_session(session, identity, generation)
+        self._sessions[session] = rank
+        if (identity.attempt, generation) > self._attempt:
+            self._begin_attempt((identity.attempt, generation), identity)
+
+    def _begin_attempt(self, attempt: tuple[int, int], identity: pb.Identity) -> None:
+        self._retire_aligner("restart")
+        self._attempt = attempt
+        self._expected = max(identity.local_world_size, 1)
+        self._aligner = Aligner(self._expected)
+
+    def _retire_aligner(self, reason: str) -> None:
+        if self._aligner is not None:
+            self._aligner.give_up(reason)
+            self._incomplete.update(self._aligner.incomplete)
+            self._aligner = None
+
+    def _take(self, rank: Rank, batch: pb.Batch) -> None:
+        try:
+            records = decode(batch)
+        except ValueError as error:
+            self._notes[f"rank {rank.identity.rank} sent a batch that is no batch: {error}"] = None
+            rank.count_lost("malformed", batch.records)
+            return
+        rank.count(records)
+        aligner = self._aligner
+        if aligner is None or (rank.identity.attempt, rank.generation) != self._attempt:
+            rank.count_lost("late", len(records))
+            return
+        late = aligner.late
+        for completed in aligner.add(rank.identity.rank, records):
+            self._book.add(completed, self._clock())
+        rank.count_lost("late", aligner.late - late)
+
+    def _describe(self, now: float) -> Run:
+        ranks = [rank.identity for rank in self._ranks.values()]
+        first = ranks[0] if ranks else pb.Identity()
+        local = max(first.local_world_size, 1)
+        return Run(
+            name=self._run.name,
+            id=self._run.id,
+            state=self._state,
+            exit_code=self._exit_code,
+            started_at=self._run.started_at,
+            duration_seconds=(self._ended_at or now) - self._run.started_at,
+            command=self._run.command,
+            world_size=first.world_size if ranks else None,
+            nnodes=max(1, first.world_size // local) if ranks else None,
+            strategy=first.strategy,
+            device=first.device,
+            torch=first.torch,
+            python=first.python,
+        )
+
+    def _fault_notes(self) -> list[str]:
+        return [
+            f"rank {number}: {rank.faults} errors inside TraceML's own hooks were swallowed; "
+            "tracing may have stopped early there"
+            for number, rank in sorted(self._ranks.items())
+            if rank.faults
+        ]
+
+
+def _telemetry(ranks: tuple[RankState, ...]) -> Telemetry:
+    received = sum(rank.records_received for rank in ranks)
+    overhead = sum(rank.overhead_seconds for rank in ranks)
+    return Telemetry(
+        overhead_seconds_per_step=overhead / received if received else None,
+        records_received=received,
+        records_dropped=sum(sum(rank.records_dropped.values()) for rank in ranks),
+    )

@@ -1,0 +1,55 @@
+"""The gRPC border: requests in, collector's answers out, errors counted and never fatal."""
+
+import logging
+from typing import Any
+
+import grpc
+
+from traceml.sidecar.collector import Collector, ProtocolTooNewError, UnknownSessionError
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.service import handlers
+
+log = logging.getLogger(__name__)
+
+
+class Ingest:
+    """Answers ranks. Any error here costs one request, not the sidecar."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self.errors = 0
+
+    async def hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
+        """Open a session."""
+        return await self._answer(self._collector.hello, request, context)  # type: ignore[no-any-return]
+
+    async def push(self, request: pb.PushRequest, context: Any) -> pb.PushReply:
+        """Take records and a heartbeat."""
+        return await self._answer(self._collector.push, request, context)  # type: ignore[no-any-return]
+
+    async def goodbye(self, request: pb.GoodbyeRequest, context: Any) -> pb.GoodbyeReply:
+        """Close a session."""
+        return await self._answer(self._collector.goodbye, request, context)  # type: ignore[no-any-return]
+
+    async def _answer(self, method: Any, request: Any, context: Any) -> Any:
+        try:
+            return method(request)
+        except ProtocolTooNewError as refusal:
+            log.warning("refused: %s", refusal)
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
+        except UnknownSessionError as unknown:
+            await context.abort(grpc.StatusCode.NOT_FOUND, str(unknown))
+        except Exception:
+            self.errors += 1
+            log.exception("a request failed")
+            await context.abort(grpc.StatusCode.INTERNAL, "the sidecar could not take this")
+
+
+async def start_ingest(collector: Collector, endpoint: str) -> Any:
+    """Serve the collector at `endpoint`, such as unix:///tmp/x/sidecar.sock."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((handlers(Ingest(collector)),))
+    if server.add_insecure_port(endpoint) == 0:
+        raise OSError(f"cannot listen at {endpoint}")
+    await server.start()
+    return server

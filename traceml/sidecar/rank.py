@@ -1,0 +1,103 @@
+"""One rank as the sidecar knows it: its identity, last words and running totals."""
+
+import numpy as np
+
+from traceml.snapshot import RankState
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
+
+SILENT_SECONDS = 5.0  # five heartbeats missed: not reporting
+
+_OVERHEAD = VALUES.index("overhead_ns")
+_SAMPLES = VALUES.index("samples")
+_PHASES = slice(1, len(DURATIONS))
+
+
+class Rank:
+    """Totals go on when the rank comes back in a new session; its identity is the latest."""
+
+    def __init__(self) -> None:
+        self.identity = pb.Identity()
+        self.session = ""
+        self.generation = 0
+        self.acknowledged = 0
+        self.parted = False
+        self.seen_at = 0.0
+        self._heartbeat: pb.Heartbeat | None = None
+        self._steps = 0
+        self._phase_ns = np.zeros(len(PHASES))
+        self._phase_seen = np.zeros(len(PHASES), dtype=bool)
+        self._samples: float | None = None
+        self._overhead_ns = 0.0
+        self._cpu_seconds_before = 0.0
+        self._lost = {"overwritten": 0, "backlog": 0, "late": 0, "malformed": 0}
+        self._lost_before = {"overwritten": 0, "backlog": 0}
+
+    def open_session(self, session: str, identity: pb.Identity, generation: int) -> None:
+        """Begin again: a new process speaks for this rank."""
+        if self._heartbeat is not None:
+            self._cpu_seconds_before += self._heartbeat.cpu_seconds
+            self._lost_before = {name: self._lost[name] for name in self._lost_before}
+        self.session, self.identity, self.generation = session, identity, generation
+        self.acknowledged = 0
+        self.parted = False
+        self._heartbeat = None
+
+    def hear(self, heartbeat: pb.Heartbeat, now: float) -> None:
+        """Take a heartbeat."""
+        self.seen_at = now
+        self._heartbeat = heartbeat
+        before = self._lost_before
+        self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
+        self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
+
+    def count(self, records: Records) -> None:
+        """Add records to the running totals."""
+        values = records.values
+        self._steps += len(records)
+        self._phase_ns += np.nansum(values[:, _PHASES], axis=0)
+        self._phase_seen |= np.isfinite(values[:, _PHASES]).any(axis=0)
+        self._overhead_ns += float(np.nansum(values[:, _OVERHEAD]))
+        if np.isfinite(values[:, _SAMPLES]).any():
+            self._samples = (self._samples or 0.0) + float(np.nansum(values[:, _SAMPLES]))
+
+    def count_lost(self, reason: str, records: int) -> None:
+        """Note records that arrived and could not be used."""
+        self._lost[reason] += records
+
+    def is_reporting(self, now: float) -> bool:
+        """Whether it is there: heard of lately, and has not said goodbye."""
+        return not self.parted and now - self.seen_at < SILENT_SECONDS
+
+    @property
+    def faults(self) -> int:
+        """Errors of ours that this rank swallowed."""
+        return self._heartbeat.faults if self._heartbeat is not None else 0
+
+    def state(self, now: float) -> RankState:
+        """The rank for the Snapshot."""
+        identity, heartbeat = self.identity, self._heartbeat
+        return RankState(
+            rank=identity.rank,
+            local_rank=identity.local_rank,
+            node_rank=identity.node_rank,
+            device=identity.device,
+            gpu_uuid=identity.gpu_uuid,
+            group=identity.fingerprint,
+            reporting=self.is_reporting(now),
+            parted=self.parted,
+            step=heartbeat.step if heartbeat else 0,
+            phase=heartbeat.phase if heartbeat else "",
+            steps=self._steps,
+            phase_seconds={
+                phase: float(ns) / 1e9
+                for phase, ns, seen in zip(PHASES, self._phase_ns, self._phase_seen, strict=True)
+                if seen
+            },
+            samples=self._samples,
+            overhead_seconds=self._overhead_ns / 1e9,
+            cpu_seconds=self._cpu_seconds_before + heartbeat.cpu_seconds if heartbeat else None,
+            resident_bytes=(heartbeat.resident_bytes or None) if heartbeat else None,
+            records_received=self._steps,
+            records_dropped=dict(self._lost),
+        )

@@ -1,0 +1,111 @@
+"""The whole run in constant memory: logarithmic histograms that know their sums.
+
+Each rank and duration has buckets 1/16 of an octave wide. Counts give quantiles
+to within 4 %; sums make means exact but for the one bucket where the cap lies.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from traceml.sidecar.statistics import CAP_QUANTILE, RESIDENT, statistics
+from traceml.snapshot import Statistics
+from traceml.wire.columns import DURATIONS, Integers, Matrix
+
+BUCKETS_PER_OCTAVE = 16
+BUCKETS = 42 * BUCKETS_PER_OCTAVE  # 1 ns to more than an hour
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+
+
+def bucket_of(values: Matrix) -> Integers:
+    """The bucket each value falls into."""
+    octaves = np.log2(np.maximum(values, 1.0))
+    return np.minimum((octaves * BUCKETS_PER_OCTAVE).astype(np.int64), BUCKETS - 1)
+
+
+class Sketch:
+    """Counts and sums per bucket for `rows` independent streams."""
+
+    def __init__(self, rows: int = 0) -> None:
+        self._counts = np.zeros((rows, BUCKETS), dtype=np.int64)
+        self._sums = np.zeros((rows, BUCKETS))
+
+    def grow(self, rows: int) -> None:
+        """Make room for more streams."""
+        more = rows - len(self._counts)
+        if more > 0:
+            self._counts = np.pad(self._counts, ((0, more), (0, 0)))
+            self._sums = np.pad(self._sums, ((0, more), (0, 0)))
+
+    def add(self, rows: Integers, values: Matrix) -> None:
+        """Add `values[:, i]` to stream `rows[i]`; NaN is left out."""
+        flat = rows * BUCKETS + bucket_of(np.nan_to_num(values))
+        present = np.isfinite(values)
+        flat, values = flat[present], values[present]
+        np.add.at(self._counts.reshape(-1), flat, 1)
+        np.add.at(self._sums.reshape(-1), flat, values)
+
+    def capped_means(self) -> Matrix:
+        """Each stream's mean with values above its 95th percentile set to it."""
+        total = self._counts.sum(axis=1)
+        at = self._bucket_at(CAP_QUANTILE)
+        rows = np.arange(len(at))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cap = self._sums[rows, at] / self._counts[rows, at]
+            below = np.cumsum(self._sums, axis=1)[rows, at]
+            above = total - np.cumsum(self._counts, axis=1)[rows, at]
+            return np.asarray((below + cap * above) / total)
+
+    def quantile(self, row: int, quantile: float) -> float:
+        """The mean of the bucket in which a stream's quantile lies; NaN for none."""
+        at = self._bucket_at(quantile)[row]
+        count = self._counts[row, at]
+        return float(self._sums[row, at] / count) if count else float("nan")
+
+    def _bucket_at(self, quantile: float) -> Integers:
+        cumulated = np.cumsum(self._counts, axis=1)
+        wanted = np.maximum(np.ceil(quantile * cumulated[:, -1:]), 1)
+        return np.asarray(np.argmax(cumulated >= wanted, axis=1))
+
+
+class WholeRun:
+    """Statistics of every completed step since the run began, tagged ones left out."""
+
+    def __init__(self) -> None:
+        self._columns: dict[int, int] = {}
+        self._durations = Sketch()
+        self._lengths = Sketch(1)
+        self._longest_ns = 0.0
+        self._peaks: dict[int, float] = {}
+        self._steps = 0
+
+    def add(self, ranks: tuple[int, ...], values: Matrix) -> None:
+        """Take completed steps (step x rank x VALUES)."""
+        columns = np.array([self._columns.setdefault(r, len(self._columns)) for r in ranks])
+        self._durations.grow(len(self._columns) * len(DURATIONS))
+        rows = (columns[:, np.newaxis] * len(DURATIONS) + np.arange(len(DURATIONS))).reshape(-1)
+        durations = values[:, :, : len(DURATIONS)]
+        self._durations.add(rows, durations.reshape(len(values), -1))
+        lengths = durations[:, :, 0].max(axis=1)
+        self._lengths.add(np.zeros(1, dtype=np.int64), lengths[:, np.newaxis])
+        self._longest_ns = max(self._longest_ns, float(lengths.max()))
+        self._steps += len(values)
+        self._note_peaks(ranks, values[:, :, RESIDENT])
+
+    def statistics(self) -> Statistics:
+        """The statistics of the run so far."""
+        means = self._durations.capped_means().reshape(-1, len(DURATIONS))
+        return statistics(self._steps, tuple(self._columns), means, dict(self._peaks))
+
+    def quantiles_seconds(self) -> Mapping[str, float]:
+        """How long completed steps took."""
+        if not self._steps:
+            return {}
+        quantiles = {name: self._lengths.quantile(0, q) / 1e9 for name, q in QUANTILES.items()}
+        return {**quantiles, "max": self._longest_ns / 1e9}
+
+    def _note_peaks(self, ranks: tuple[int, ...], resident: Matrix) -> None:
+        for rank, peak in zip(ranks, np.fmax.reduce(resident, axis=0), strict=True):
+            if np.isfinite(peak):
+                self._peaks[rank] = max(self._peaks.get(rank, 0.0), float(peak))

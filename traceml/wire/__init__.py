@@ -1,0 +1,4 @@
+"""What travels between a rank and its sidecar: the schema, and columns <-> messages.
+
+Imports neither torch nor any other room, so that both ends can use it.
+"""

@@ -1,0 +1,141 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class HelloRequest(_message.Message):
+    __slots__ = ("protocol", "session", "identity")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    session: str
+    identity: Identity
+    def __init__(self, protocol: _Optional[int] = ..., session: _Optional[str] = ..., identity: _Optional[_Union[Identity, _Mapping]] = ...) -> None: ...
+
+class HelloReply(_message.Message):
+    __slots__ = ("protocol",)
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    def __init__(self, protocol: _Optional[int] = ...) -> None: ...
+
+class Identity(_message.Message):
+    __slots__ = ("rank", "local_rank", "world_size", "local_world_size", "node_rank", "attempt", "host", "pid", "device", "gpu_uuid", "strategy", "fingerprint", "torch", "python", "traceml")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    NODE_RANK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    GPU_UUID_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    TORCH_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    TRACEML_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    local_rank: int
+    world_size: int
+    local_world_size: int
+    node_rank: int
+    attempt: int
+    host: str
+    pid: int
+    device: str
+    gpu_uuid: str
+    strategy: str
+    fingerprint: str
+    torch: str
+    python: str
+    traceml: str
+    def __init__(self, rank: _Optional[int] = ..., local_rank: _Optional[int] = ..., world_size: _Optional[int] = ..., local_world_size: _Optional[int] = ..., node_rank: _Optional[int] = ..., attempt: _Optional[int] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., device: _Optional[str] = ..., gpu_uuid: _Optional[str] = ..., strategy: _Optional[str] = ..., fingerprint: _Optional[str] = ..., torch: _Optional[str] = ..., python: _Optional[str] = ..., traceml: _Optional[str] = ...) -> None: ...
+
+class PushRequest(_message.Message):
+    __slots__ = ("session", "heartbeat", "batch")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    heartbeat: Heartbeat
+    batch: Batch
+    def __init__(self, session: _Optional[str] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ...) -> None: ...
+
+class PushReply(_message.Message):
+    __slots__ = ("acknowledged",)
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    acknowledged: int
+    def __init__(self, acknowledged: _Optional[int] = ...) -> None: ...
+
+class GoodbyeRequest(_message.Message):
+    __slots__ = ("session", "heartbeat")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    heartbeat: Heartbeat
+    def __init__(self, session: _Optional[str] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ...) -> None: ...
+
+class GoodbyeReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults")
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_NS_FIELD_NUMBER: _ClassVar[int]
+    CPU_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_RING_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    phase: str
+    since_ns: int
+    cpu_seconds: float
+    resident_bytes: int
+    dropped_ring: int
+    dropped_backlog: int
+    faults: int
+    def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ...) -> None: ...
+
+class Batch(_message.Message):
+    __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    END_NS_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    STEP_NS_FIELD_NUMBER: _ClassVar[int]
+    DATALOADER_NS_FIELD_NUMBER: _ClassVar[int]
+    H2D_NS_FIELD_NUMBER: _ClassVar[int]
+    FORWARD_NS_FIELD_NUMBER: _ClassVar[int]
+    BACKWARD_NS_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_NS_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVE_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_NS_FIELD_NUMBER: _ClassVar[int]
+    OVERHEAD_NS_FIELD_NUMBER: _ClassVar[int]
+    RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    records: int
+    step: bytes
+    end_ns: bytes
+    tags: bytes
+    step_ns: bytes
+    dataloader_ns: bytes
+    h2d_ns: bytes
+    forward_ns: bytes
+    backward_ns: bytes
+    optimizer_ns: bytes
+    collective_wait_ns: bytes
+    other_ns: bytes
+    overhead_ns: bytes
+    resident_bytes: bytes
+    samples: bytes
+    elements: bytes
+    def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ...) -> None: ...
