@@ -3,6 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
@@ -62,13 +63,20 @@ class Exposition:
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
             self._rendered.clear()
-        encoder, content_type = choose_encoder(accept)
+        encoder, content_type = _encoder(accept)
         body = self._rendered.get((content_type, zipped))
         if body is None:
             body = encoder(_registry(snapshot))
             body = gzip.compress(body, compresslevel=5, mtime=0) if zipped else body
             self._rendered[content_type, zipped] = body
         return body, content_type
+
+
+def _encoder(accept: str) -> tuple[Any, str]:
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # a version that is no version: as if nothing were asked
+        return choose_encoder("")
 
 
 class _Once:

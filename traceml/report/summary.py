@@ -18,7 +18,7 @@ TEXT_NAME = "final_summary.txt"
 
 def write_summary(snapshot: Snapshot, directory: Path) -> None:
     """Write both files, each in one go."""
-    document = json.dumps(summary(snapshot), indent=2, ensure_ascii=False)
+    document = json.dumps(summary(snapshot), indent=2)
     write_atomically(directory / JSON_NAME, document + "\n")
     write_atomically(directory / TEXT_NAME, summary_text(snapshot))
 

@@ -1,10 +1,13 @@
 """The summary as text: what is printed when a run ends, and kept beside its JSON."""
 
+import textwrap
+
 from traceml.report import units
 from traceml.report.table import phase_table, rank_table
 from traceml.snapshot import Run, Snapshot, Steps, Telemetry
 
 WIDTH = 100
+_NAME_WIDTH = 45  # the title also says how the run ended
 
 
 def summary_text(snapshot: Snapshot) -> str:
@@ -17,13 +20,16 @@ def summary_text(snapshot: Snapshot) -> str:
     if whole.memory is not None:
         worst = f"{units.bytes_(whole.memory.worst)} on r{whole.memory.worst_rank}"
         lines += ["", f"Peak resident memory {worst}, median {units.bytes_(whole.memory.median)}"]
-    lines += [_telemetry(snapshot.telemetry), *(f"Note: {note}" for note in snapshot.notes)]
-    return "".join(f"{line[:WIDTH]}\n" for line in lines)
+    lines.append(_telemetry(snapshot.telemetry))
+    for note in snapshot.notes:
+        lines += textwrap.wrap(f"Note: {note}", WIDTH, subsequent_indent="  ")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _title(run: Run) -> str:
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
-    return f"TraceML  {run.name}  {run.state}{code}  after {units.seconds(run.duration_seconds)}"
+    name = run.name if len(run.name) <= _NAME_WIDTH else run.name[: _NAME_WIDTH - 3] + "..."
+    return f"TraceML  {name}  {run.state}{code}  after {units.seconds(run.duration_seconds)}"
 
 
 def _setting(snapshot: Snapshot) -> str:

@@ -105,11 +105,13 @@ class Aligner:
         if not len(steps):
             return None
         self._done[slots] = True
+        ranks = sorted(self._columns)
+        columns = [self._columns[rank] for rank in ranks]
         return AlignedSteps(
-            ranks=tuple(self._columns),
+            ranks=tuple(ranks),
             step=steps,
             tags=self._tags[slots],
-            values=self._values[slots],
+            values=self._values[slots][:, columns],
         )
 
     def _settle(self) -> None:

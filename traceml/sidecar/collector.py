@@ -51,9 +51,8 @@ class Collector:
             )
             self._notes[message] = None
             raise ProtocolTooNewError(message)
-        if request.session not in self._sessions:
+        if request.session not in self._sessions and request.session not in self._superseded:
             self._open_session(request.session, identity)
-        self._sessions[request.session].seen_at = self._clock()
         return pb.HelloReply(protocol=PROTOCOL)
 
     def push(self, request: pb.PushRequest) -> pb.PushReply:
@@ -61,7 +60,7 @@ class Collector:
         rank = self._rank_of(request.session)
         if rank is None:
             return pb.PushReply(acknowledged=request.batch.sequence)
-        rank.hear(request.heartbeat, self._clock())
+        rank.hear(request, self._clock())
         batch = request.batch
         if batch.sequence > rank.acknowledged:
             self._take(rank, batch)
@@ -72,7 +71,7 @@ class Collector:
         """Close a session."""
         rank = self._rank_of(request.session)
         if rank is not None:
-            rank.hear(request.heartbeat, self._clock())
+            rank.hear(request, self._clock())
             rank.parted = True
         return pb.GoodbyeReply()
 
@@ -120,18 +119,23 @@ class Collector:
         return self._sessions[session]
 
     def _open_session(self, session: str, identity: pb.Identity) -> None:
+        elastic, generation = self._attempt
+        if identity.attempt < elastic:
+            self._superseded.add(session)
+            return
         rank = self._ranks.setdefault(identity.rank, Rank())
-        again = rank.session and rank.identity.attempt == identity.attempt
-        generation = rank.generation + 1 if again else 0
+        if identity.attempt > elastic:
+            self._begin_attempt((identity.attempt, 0), identity)
+        elif rank.attempt == self._attempt:  # started again, by something that does not count
+            self._begin_attempt((elastic, generation + 1), identity)
         if rank.session:
             self._superseded.add(rank.session)
-            self._sessions.pop(rank.session, None)
-        rank.open_session(session, identity, generation)
+            del self._sessions[rank.session]
+        rank.open_session(session, identity, self._attempt, self._clock())
         self._sessions[session] = rank
-        if (identity.attempt, generation) > self._attempt:
-            self._begin_attempt((identity.attempt, generation), identity)
 
     def _begin_attempt(self, attempt: tuple[int, int], identity: pb.Identity) -> None:
+        """Steps start over: what the ranks of the attempt before have not completed is lost."""
         self._retire_aligner("restart")
         self._attempt = attempt
         self._expected = max(identity.local_world_size, 1)
@@ -152,7 +156,7 @@ class Collector:
             return
         rank.count(records)
         aligner = self._aligner
-        if aligner is None or (rank.identity.attempt, rank.generation) != self._attempt:
+        if aligner is None or rank.attempt != self._attempt:
             rank.count_lost("late", len(records))
             return
         late = aligner.late

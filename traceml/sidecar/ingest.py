@@ -49,7 +49,9 @@ async def start_ingest(collector: Collector, endpoint: str) -> Any:
     """Serve the collector at `endpoint`, such as unix:///tmp/x/sidecar.sock."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((handlers(Ingest(collector)),))
-    if server.add_insecure_port(endpoint) == 0:
-        raise OSError(f"cannot listen at {endpoint}")
+    try:
+        server.add_insecure_port(endpoint)
+    except RuntimeError:
+        raise OSError(f"cannot listen at {endpoint}") from None
     await server.start()
     return server

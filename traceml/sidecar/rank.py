@@ -19,7 +19,7 @@ class Rank:
     def __init__(self) -> None:
         self.identity = pb.Identity()
         self.session = ""
-        self.generation = 0
+        self.attempt = (-1, -1)
         self.acknowledged = 0
         self.parted = False
         self.seen_at = 0.0
@@ -33,20 +33,25 @@ class Rank:
         self._lost = {"overwritten": 0, "backlog": 0, "late": 0, "malformed": 0}
         self._lost_before = {"overwritten": 0, "backlog": 0}
 
-    def open_session(self, session: str, identity: pb.Identity, generation: int) -> None:
+    def open_session(
+        self, session: str, identity: pb.Identity, attempt: tuple[int, int], now: float
+    ) -> None:
         """Begin again: a new process speaks for this rank."""
         if self._heartbeat is not None:
             self._cpu_seconds_before += self._heartbeat.cpu_seconds
             self._lost_before = {name: self._lost[name] for name in self._lost_before}
-        self.session, self.identity, self.generation = session, identity, generation
+        self.session, self.identity, self.attempt = session, identity, attempt
+        self.seen_at = now
         self.acknowledged = 0
         self.parted = False
         self._heartbeat = None
 
-    def hear(self, heartbeat: pb.Heartbeat, now: float) -> None:
-        """Take a heartbeat."""
+    def hear(self, request: pb.PushRequest | pb.GoodbyeRequest, now: float) -> None:
+        """Take a sign of life, and the heartbeat if there is one in it."""
         self.seen_at = now
-        self._heartbeat = heartbeat
+        if not request.HasField("heartbeat"):
+            return
+        self._heartbeat = heartbeat = request.heartbeat
         before = self._lost_before
         self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog

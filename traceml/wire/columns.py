@@ -41,7 +41,7 @@ class Tag(IntFlag):
     @property
     def label(self) -> str:
         """The tag as metrics and summaries spell it."""
-        return (self.name or "").lower()
+        return (self.name or "unknown").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,18 @@ def encode(records: Records, sequence: int) -> Batch:
 
 
 def decode(batch: Batch) -> Records:
-    """Take records out of a message; ValueError if its columns disagree in length."""
-    values = np.empty((batch.records, len(VALUES)))
-    for index, name in enumerate(VALUES):
-        values[:, index] = _column(batch, name, "<f4")
-    return Records(
+    """Take records out of a message; ValueError if it holds no sound records."""
+    records = Records(
         step=_column(batch, "step", "<u4").astype(np.int64),
         end_ns=_column(batch, "end_ns", "<i8").astype(np.int64),
         tags=_column(batch, "tags", "u1").astype(np.int64),
-        values=values,
+        values=np.stack([_column(batch, name, "<f4") for name in VALUES], axis=1, dtype=np.float64),
     )
+    if (np.diff(records.step) <= 0).any():
+        raise ValueError("its steps are not in order")
+    if not np.isfinite(records.values[:, 0]).all():
+        raise ValueError("a step in it has no length")
+    return records
 
 
 def _column(batch: Batch, name: str, dtype: str) -> npt.NDArray[Any]:

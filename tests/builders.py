@@ -1,0 +1,193 @@
+"""What tests are built from: a clock turned by hand, records, and processes that speak."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.config import RunIdentity
+from traceml.snapshot import Host, Snapshot
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import PHASES, PROTOCOL, VALUES, Records, Tag, encode
+
+STARTED_AT = 1_700_000_000.0
+GIB = float(2**30)
+
+# A step of 43 ms, phase by phase.
+TYPICAL_MS: Mapping[str, float] = {
+    "dataloader": 2.0,
+    "h2d": 1.0,
+    "forward": 10.0,
+    "backward": 20.0,
+    "optimizer": 5.0,
+    "collective_wait": 4.0,
+    "other": 1.0,
+}
+
+
+@dataclass
+class Clock:
+    """A clock that moves when it is told to."""
+
+    now: float = STARTED_AT
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def make_records(
+    steps: Iterable[int], *, tags: int = 0, **columns: float | Sequence[float]
+) -> Records:
+    """Records of these steps; of the values only `columns` were measured."""
+    step = np.fromiter(steps, dtype=np.int64)
+    values = np.full((len(step), len(VALUES)), np.nan)
+    for name, column in columns.items():
+        values[:, VALUES.index(name)] = column
+    return Records(step, step * 1_000_000, np.full(len(step), tags, dtype=np.int64), values)
+
+
+def timed_records(
+    steps: Iterable[int],
+    *,
+    tags: int = 0,
+    samples: float = 32.0,
+    resident_bytes: float = GIB,
+    **phases_ms: float,
+) -> Records:
+    """Records of a typical step in which some phases take another time."""
+    milliseconds = {**TYPICAL_MS, **phases_ms}
+    return make_records(
+        steps,
+        tags=tags,
+        step_ns=sum(milliseconds.values()) * 1e6,
+        overhead_ns=8_000.0,
+        resident_bytes=resident_bytes,
+        samples=samples,
+        elements=samples * 128,
+        **{f"{phase}_ns": milliseconds[phase] * 1e6 for phase in PHASES},
+    )
+
+
+def make_collector(
+    clock: Clock, name: str = "demo", ranks_expected: int | None = None
+) -> Collector:
+    """The collector of a run that began at STARTED_AT."""
+    command = ("traceml", "run", "train.py")
+    return Collector(RunIdentity(name, "0123abcd", command, STARTED_AT, ranks_expected), clock)
+
+
+def look(collector: Collector) -> Snapshot:
+    """The run as the collector sees it now, on a host that nobody samples."""
+    return collector.snapshot(host=None)
+
+
+def make_identity(rank: int, world_size: int, attempt: int = 0) -> pb.Identity:
+    """A rank of a DDP run on one node."""
+    return pb.Identity(
+        rank=rank,
+        local_rank=rank,
+        world_size=world_size,
+        local_world_size=world_size,
+        attempt=attempt,
+        host="node-a",
+        pid=1000 + rank,
+        device="cpu",
+        strategy="ddp" if world_size > 1 else "single",
+        fingerprint="8x1024",
+        torch="2.13.0",
+        python="3.11.7",
+        traceml="0.1.0",
+    )
+
+
+def hello_request(session: str, identity: pb.Identity, protocol: int = PROTOCOL) -> pb.HelloRequest:
+    """The first words of a process."""
+    return pb.HelloRequest(protocol=protocol, session=session, identity=identity)
+
+
+def malformed_batch(sequence: int) -> pb.Batch:
+    """A batch of three records, one of whose columns holds two."""
+    batch = encode(make_records(range(3)), sequence)
+    batch.forward_ns = batch.forward_ns[:8]
+    return batch
+
+
+@dataclass
+class Process:
+    """A training process as the sidecar hears it."""
+
+    collector: Collector
+    identity: pb.Identity
+    session: str
+    heartbeat: pb.Heartbeat = field(default_factory=pb.Heartbeat)
+    sequence: int = 0
+
+    def hello(self) -> "Process":
+        self.collector.hello(hello_request(self.session, self.identity))
+        return self
+
+    def beat(self) -> None:
+        """Push a heartbeat and nothing else."""
+        self.collector.push(pb.PushRequest(session=self.session, heartbeat=self.heartbeat))
+
+    def send(self, records: Records) -> int:
+        """Push records as the next batch; returns what is acknowledged."""
+        self.sequence += 1
+        return self.send_batch(encode(records, self.sequence))
+
+    def send_batch(self, batch: pb.Batch) -> int:
+        request = pb.PushRequest(session=self.session, heartbeat=self.heartbeat, batch=batch)
+        return self.collector.push(request).acknowledged
+
+    def goodbye(self) -> None:
+        self.collector.goodbye(pb.GoodbyeRequest(session=self.session, heartbeat=self.heartbeat))
+
+
+def start_ranks(collector: Collector, world_size: int, attempt: int = 0) -> list[Process]:
+    """Start every rank of a node; each has said hello."""
+    return [
+        Process(collector, make_identity(rank, world_size, attempt), f"s{rank}.{attempt}").hello()
+        for rank in range(world_size)
+    ]
+
+
+def run_of(world_size: int, steps: int = 10, name: str = "demo") -> Snapshot:
+    """A run that completed: each rank computes longer and waits less than the one before."""
+    clock = Clock()
+    collector = make_collector(clock, name, world_size)
+    ranks = start_ranks(collector, world_size)
+    for number, rank in enumerate(ranks):
+        share = number / world_size
+        rank.send(
+            timed_records(range(steps), backward=20 + 4 * share, collective_wait=4 - 4 * share)
+        )
+        rank.goodbye()
+    clock.advance(60.0)
+    collector.end("completed", 0)
+    return collector.snapshot(Host(0.25, 8 * GIB, 32 * GIB))
+
+
+def golden_run() -> Snapshot:
+    """Two ranks, one of them slow in backward, while the run is still under way.
+
+    Two steps are warm-up, one record of rank 1 was lost, rank 0 lost some as well.
+    """
+    clock = Clock()
+    collector = make_collector(clock, ranks_expected=2)
+    fast, slow = start_ranks(collector, 2)
+    fast.heartbeat = pb.Heartbeat(
+        step=24, phase="collective_wait", cpu_seconds=12.5, resident_bytes=2**30, dropped_ring=3
+    )
+    slow.heartbeat = pb.Heartbeat(step=23, phase="backward", cpu_seconds=14.25)
+    clock.advance(10.0)
+    for rank, backward, wait in ((fast, 20.0, 14.0), (slow, 30.0, 4.0)):
+        rank.send(timed_records(range(2), tags=Tag.WARMUP, forward=500.0))
+        rank.send(timed_records(range(2, 23), backward=backward, collective_wait=wait))
+    fast.send(timed_records([23, 24]))
+    slow.send(timed_records([24], collective_wait=1000.0, resident_bytes=1.5 * GIB))
+    clock.advance(1.0)
+    return collector.snapshot(Host(0.25, 8 * GIB, 32 * GIB))

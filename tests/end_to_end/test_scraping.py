@@ -1,0 +1,96 @@
+"""A real Prometheus against a real 2-rank run."""
+
+import json
+import subprocess
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.launching import SCRIPTS, Launcher, eventually, fetch
+from traceml.sidecar.listen import bind
+
+CONFIG = """\
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: traceml
+    file_sd_configs: [{{files: ["{sd_file}"], refresh_interval: 1s}}]
+"""
+
+
+@pytest.fixture
+def run(launcher: Launcher, tmp_path: Path) -> Launcher:
+    """A 2-rank run that goes on for as long as the test."""
+    launcher.start(
+        "--sd-file", str(tmp_path / "targets.json"), "--nproc-per-node=2",
+        str(SCRIPTS / "training.py"), "--", "--pause", "0.01", "--hold", str(tmp_path),
+    )  # fmt: skip
+    launcher.sidecar()
+    return launcher
+
+
+@pytest.fixture
+def server(prometheus: str, tmp_path: Path) -> Iterator[str]:
+    """A Prometheus that discovers the run by its sd file."""
+    config = tmp_path / "prometheus.yml"
+    config.write_text(CONFIG.format(sd_file=tmp_path / "targets.json"))
+    with bind("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+         f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait()
+
+
+def query(server: str, expression: str) -> list[dict[str, Any]]:
+    url = f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    answer: list[dict[str, Any]] = json.loads(fetch(url))["data"]["result"]
+    return answer
+
+
+def test_prometheus_scrapes_a_running_job(run: Launcher, server: str) -> None:
+    eventually(lambda: query(server, "up == 1"))
+    grows = "increase(traceml_steps_completed_total{run='test'}[10s]) > 0"
+    assert eventually(lambda: query(server, grows))
+    series = query(server, "traceml_rank_phase_time_seconds_total")
+    seen = {(of["metric"]["rank"], of["metric"]["phase"]) for of in series}
+    phases = ("dataloader", "forward", "backward", "optimizer", "collective_wait", "other")
+    assert seen == {(rank, phase) for rank in ("0", "1") for phase in phases}
+    assert query(server, "traceml_ranks_expected - traceml_ranks_reporting")[0]["value"][1] == "0"
+
+
+def test_a_live_run_s_metrics_please_promtool_and_parse_as_openmetrics(
+    run: Launcher, promtool: str
+) -> None:
+    eventually(lambda: "traceml_phase_median_seconds{" in run.metrics())
+    checked = subprocess.run(
+        [promtool, "check", "metrics"], input=run.metrics(), text=True, capture_output=True
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+    openmetrics = fetch(
+        run.sidecar()["metrics"], {"Accept": "application/openmetrics-text; version=1.0.0"}
+    )
+    families = {family.name for family in text_string_to_metric_families(openmetrics)}
+    assert "traceml_step_seconds" in families
+
+
+def test_the_sd_file_is_gone_when_the_run_is(launcher: Launcher, tmp_path: Path) -> None:
+    targets = tmp_path / "targets.json"
+    hold = tmp_path / "hold"
+    hold.touch()
+    process = launcher.start(
+        "--sd-file", str(targets), str(SCRIPTS / "training.py"), "--", "--hold", str(hold)
+    )
+    eventually(targets.exists)
+    host_and_port = launcher.sidecar()["metrics"].split("/")[2]
+    assert json.loads(targets.read_text()) == [{"targets": [host_and_port], "labels": {}}]
+    hold.unlink()
+    launcher.finish(process)
+    assert not targets.exists()

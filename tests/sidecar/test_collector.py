@@ -1,0 +1,229 @@
+import pytest
+
+from tests.builders import (
+    STARTED_AT,
+    Clock,
+    Process,
+    hello_request,
+    look,
+    make_collector,
+    make_identity,
+    make_records,
+    malformed_batch,
+    start_ranks,
+    timed_records,
+)
+from traceml.sidecar.collector import Collector, ProtocolTooNewError, UnknownSessionError
+from traceml.snapshot import RankState
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import PROTOCOL, Tag, encode
+
+
+def test_the_run_is_what_its_launcher_said(clock: Clock) -> None:
+    clock.advance(3.0)
+    snapshot = look(make_collector(clock, "night", ranks_expected=4))
+    assert (snapshot.run.name, snapshot.run.state) == ("night", "running")
+    assert (snapshot.run.started_at, snapshot.run.duration_seconds) == (STARTED_AT, 3.0)
+    assert (snapshot.ranks_expected, snapshot.ranks_reporting) == (4, 0)
+
+
+def test_what_only_ranks_know_is_absent(collector: Collector) -> None:
+    snapshot = look(collector)
+    assert (snapshot.run.world_size, snapshot.run.nnodes) == (None, None)
+    assert snapshot.steps.last_completed_at is None
+    assert snapshot.telemetry.overhead_seconds_per_step is None
+
+
+def test_every_known_reason_stands_at_zero(collector: Collector) -> None:
+    steps = look(collector).steps
+    assert steps.incomplete == {"missing": 0, "overflow": 0, "restart": 0}
+    assert steps.excluded == {"warmup": 0, "compile": 0, "checkpoint": 0, "eval": 0}
+
+
+def test_hello_introduces_a_rank(collector: Collector) -> None:
+    start_ranks(collector, 2)
+    snapshot = look(collector)
+    assert [rank.rank for rank in snapshot.ranks] == [0, 1]
+    assert (snapshot.run.world_size, snapshot.run.nnodes) == (2, 1)
+    assert (snapshot.run.strategy, snapshot.run.torch) == ("ddp", "2.13.0")
+    assert (snapshot.ranks_expected, snapshot.ranks_reporting) == (2, 2)
+
+
+def test_ranks_are_shown_in_order_whoever_came_first(collector: Collector) -> None:
+    for rank in (2, 0, 1):
+        Process(collector, make_identity(rank, 3), f"s{rank}").hello()
+    assert [rank.rank for rank in look(collector).ranks] == [0, 1, 2]
+
+
+def test_the_number_of_nodes_is_the_world_over_the_node(collector: Collector) -> None:
+    identity = make_identity(0, 2)
+    identity.world_size = 8
+    Process(collector, identity, "s").hello()
+    assert look(collector).run.nnodes == 4
+    assert look(collector).ranks_expected == 2
+
+
+def test_a_hello_said_twice_is_one_session(collector: Collector) -> None:
+    process = Process(collector, make_identity(0, 1), "s").hello()
+    process.send(timed_records(range(3)))
+    process.hello()
+    process.send(timed_records(range(3, 5)))
+    assert look(collector).steps.completed == 5
+    assert look(collector).steps.incomplete["restart"] == 0
+
+
+def test_a_newer_protocol_is_refused_and_noted(collector: Collector) -> None:
+    request = hello_request("s", make_identity(3, 4), protocol=PROTOCOL + 1)
+    with pytest.raises(ProtocolTooNewError, match=r"rank 3 .* update the sidecar"):
+        collector.hello(request)
+    assert "rank 3" in look(collector).notes[0]
+    assert not look(collector).ranks
+
+
+def test_an_unknown_session_is_asked_for_a_hello(collector: Collector) -> None:
+    with pytest.raises(UnknownSessionError):
+        Process(collector, make_identity(0, 1), "s").beat()
+
+
+def test_goodbye_takes_a_rank_out_of_those_reporting(collector: Collector) -> None:
+    left, stayed = start_ranks(collector, 2)
+    left.goodbye()
+    snapshot = look(collector)
+    assert [(rank.parted, rank.reporting) for rank in snapshot.ranks] == [
+        (True, False),
+        (False, True),
+    ]
+    assert not collector.have_all_parted()
+    stayed.goodbye()
+    assert collector.have_all_parted()
+
+
+def test_a_run_without_ranks_has_not_parted_from_them(collector: Collector) -> None:
+    assert not collector.have_all_parted()
+
+
+def test_a_step_is_completed_once_all_ranks_have_told_it(
+    collector: Collector, clock: Clock
+) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records(range(5)))
+    assert look(collector).steps.completed == 0
+    clock.advance(2.0)
+    second.send(timed_records(range(3)))
+    assert look(collector).steps.completed == 3
+    assert look(collector).steps.last_completed_at == STARTED_AT + 2.0
+    assert look(collector).window.steps == look(collector).whole.steps == 3
+
+
+def test_a_batch_that_comes_again_is_acknowledged_and_not_counted(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    batch = encode(timed_records(range(4)), 1)
+    assert [process.send_batch(batch) for _ in range(3)] == [1, 1, 1]
+    assert look(collector).ranks[0].records_received == 4
+    assert look(collector).steps.completed == 4
+    assert look(collector).telemetry.records_dropped == 0
+
+
+def test_an_older_batch_is_answered_with_the_highest_held(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.send_batch(encode(timed_records([1]), 8))
+    assert process.send_batch(encode(timed_records([0]), 7)) == 8
+    assert look(collector).ranks[0].records_received == 1
+
+
+def test_tagged_steps_are_completed_and_left_out_of_the_statistics(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.send(timed_records(range(2), tags=Tag.WARMUP, forward=900.0))
+    process.send(timed_records(range(2, 12)))
+    snapshot = look(collector)
+    assert snapshot.steps.completed == 12
+    assert snapshot.steps.excluded["warmup"] == 2
+    assert snapshot.window.steps == snapshot.whole.steps == 10
+    assert snapshot.window.ranks[0].phases["forward"] == pytest.approx(0.010)
+
+
+def test_a_step_that_one_rank_tagged_is_left_out_for_all(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records([0], tags=Tag.CHECKPOINT))
+    second.send(timed_records([0]))
+    assert look(collector).steps.excluded["checkpoint"] == 1
+    assert look(collector).window.steps == 0
+
+
+def test_a_lost_record_makes_its_step_incomplete(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records(range(3)))
+    second.send(timed_records([0, 2]))
+    assert look(collector).steps.incomplete["missing"] == 1
+
+
+def test_a_malformed_batch_costs_its_records_and_no_more(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    assert process.send_batch(malformed_batch(1)) == 1
+    process.sequence = 1
+    process.send(timed_records(range(2)))
+    assert look(collector).ranks[0].records_dropped["malformed"] == 3
+    assert look(collector).steps.completed == 2
+    assert "rank 0 sent a batch that is no batch" in look(collector).notes[0]
+
+
+def test_the_same_fault_is_noted_once(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    for sequence in range(1, 50):
+        process.send_batch(malformed_batch(sequence))
+    assert len(look(collector).notes) == 1
+
+
+def test_a_batch_without_records_is_acknowledged(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    assert process.send(make_records([])) == 1
+    assert look(collector).steps.completed == 0
+
+
+def test_the_run_ends_as_it_is_told(collector: Collector, clock: Clock) -> None:
+    clock.advance(7.0)
+    collector.end("failed", 3)
+    clock.advance(100.0)
+    run = look(collector).run
+    assert (run.state, run.exit_code, run.duration_seconds) == ("failed", 3, 7.0)
+
+
+def test_what_still_waits_at_the_end_is_missing(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records(range(5)))
+    second.send(timed_records(range(3)))
+    collector.end("completed", 0)
+    assert look(collector).steps.completed == 3
+    assert look(collector).steps.incomplete["missing"] == 2
+
+
+def test_records_after_the_end_are_late(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    collector.end("completed", 0)
+    process.send(timed_records(range(2)))
+    assert look(collector).ranks[0].records_dropped["late"] == 2
+    assert look(collector).steps.completed == 0
+
+
+def test_what_tracing_took_and_lost_is_summed_over_the_ranks(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    first.heartbeat = pb.Heartbeat(dropped_ring=2)
+    first.send(timed_records(range(5)))
+    second.heartbeat = pb.Heartbeat(dropped_backlog=1)
+    second.send(timed_records(range(5)))
+    telemetry = look(collector).telemetry
+    assert (telemetry.records_received, telemetry.records_dropped) == (10, 3)
+    assert telemetry.overhead_seconds_per_step == pytest.approx(8e-6)
+
+
+def test_a_snapshot_does_not_change_with_the_run(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.send(timed_records(range(3)))
+    before = look(collector)
+    seen: RankState = before.ranks[0]
+    dropped, excluded = dict(seen.records_dropped), dict(before.steps.excluded)
+    process.heartbeat = pb.Heartbeat(dropped_ring=9)
+    process.send(timed_records(range(3, 6), tags=Tag.EVAL))
+    assert (seen.steps, before.steps.completed) == (3, 3)
+    assert seen.records_dropped == dropped
+    assert before.steps.excluded == excluded

@@ -1,0 +1,66 @@
+from tests.builders import (
+    Clock,
+    look,
+    start_ranks,
+    timed_records,
+)
+from traceml.sidecar.collector import Collector
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import encode
+
+
+def test_the_last_heartbeat_tells_where_a_rank_is(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.heartbeat = pb.Heartbeat(step=17, phase="backward", resident_bytes=123)
+    process.beat()
+    rank = look(collector).ranks[0]
+    assert (rank.step, rank.phase, rank.resident_bytes) == (17, "backward", 123)
+
+
+def test_what_no_heartbeat_has_told_is_absent(collector: Collector) -> None:
+    start_ranks(collector, 1)
+    rank = look(collector).ranks[0]
+    assert (rank.cpu_seconds, rank.resident_bytes) == (None, None)
+    assert rank.samples is None
+    assert rank.phase_seconds == {}
+
+
+def test_records_without_a_heartbeat_leave_the_last_one_standing(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.heartbeat = pb.Heartbeat(step=17, cpu_seconds=9.0, dropped_ring=3)
+    process.beat()
+    collector.push(pb.PushRequest(session=process.session, batch=encode(timed_records([0]), 1)))
+    rank = look(collector).ranks[0]
+    assert (rank.step, rank.cpu_seconds) == (17, 9.0)
+    assert rank.records_dropped["overwritten"] == 3
+
+
+def test_swallowed_errors_are_noted_with_their_rank(collector: Collector) -> None:
+    process = start_ranks(collector, 2)[1]
+    process.heartbeat = pb.Heartbeat(faults=3)
+    process.beat()
+    (note,) = look(collector).notes
+    assert note.startswith("rank 1: 3 errors inside TraceML's own hooks")
+
+
+def test_a_rank_that_falls_silent_is_not_reporting(collector: Collector, clock: Clock) -> None:
+    silent, alive = start_ranks(collector, 2)
+    silent.beat()
+    clock.advance(4.9)
+    assert look(collector).ranks_reporting == 2
+    alive.beat()
+    clock.advance(0.2)
+    snapshot = look(collector)
+    assert [rank.reporting for rank in snapshot.ranks] == [False, True]
+    assert (snapshot.ranks_expected, snapshot.ranks_reporting) == (2, 1)
+    assert collector.is_anyone_reporting()
+
+
+def test_a_silent_rank_reports_again_with_its_next_heartbeat(
+    collector: Collector, clock: Clock
+) -> None:
+    (process,) = start_ranks(collector, 1)
+    clock.advance(60.0)
+    assert not collector.is_anyone_reporting()
+    process.beat()
+    assert collector.is_anyone_reporting()

@@ -1,0 +1,173 @@
+"""A real server on a real socket, asked with the standard library's client."""
+
+import asyncio
+import gzip
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+
+import pytest
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from tests.builders import golden_run
+from traceml.publish import prometheus
+from traceml.publish.catalogue import CATALOGUE
+from traceml.sidecar.http import Server, app
+from traceml.sidecar.listen import bind
+from traceml.snapshot import Snapshot
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+# As Prometheus 2.42 sends it.
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0,"
+    "application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+CLASSIC = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@dataclass
+class Site:
+    """A server, and the latest Snapshot as the sidecar holds it."""
+
+    port: int
+    snapshot: Snapshot | None
+
+    def get(self, path: str, accept: str = "", encoding: str = "", method: str = "GET") -> Reply:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.request(method, path, headers={"accept": accept, "accept-encoding": encoding})
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        reply = Reply(response.status, headers, response.read())
+        connection.close()
+        return reply
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Site]:
+    listener = bind("127.0.0.1", 0)
+    site = Site(listener.getsockname()[1], None)
+    server = Server(app(lambda: site.snapshot))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    yield site
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def site(served: Site) -> Site:
+    served.snapshot = golden_run()
+    return served
+
+
+@pytest.fixture
+def renderings(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
+    """Fills with every Snapshot that is rendered."""
+    rendered: list[Snapshot] = []
+    families = prometheus.families
+
+    def counted(snapshot: Snapshot) -> Iterator[object]:
+        rendered.append(snapshot)
+        return families(snapshot)
+
+    monkeypatch.setattr(prometheus, "families", counted)
+    return rendered
+
+
+def test_a_scraper_without_wishes_gets_classic_text(site: Site) -> None:
+    reply = site.get("/metrics")
+    assert reply.status == 200
+    assert reply.headers["content-type"] == CLASSIC
+    assert "content-encoding" not in reply.headers
+    names = [family.name for family in parse_text(reply.text)]
+    assert names == [metric.name for metric in CATALOGUE]
+
+
+@pytest.mark.parametrize("accept", [OPENMETRICS, PROMETHEUS])
+def test_a_scraper_that_accepts_openmetrics_gets_it(accept: str, site: Site) -> None:
+    reply = site.get("/metrics", accept=accept)
+    assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    families = list(parse_openmetrics(reply.text))  # type: ignore[no-untyped-call]
+    assert [family.name for family in families] == [metric.name for metric in CATALOGUE]
+    assert [family.unit for family in families] == [metric.unit for metric in CATALOGUE]
+
+
+@pytest.mark.parametrize("accept", ["text/plain; version=x", "application/json", ";;,"])
+def test_a_wish_that_cannot_be_met_gets_classic_text(accept: str, site: Site) -> None:
+    reply = site.get("/metrics", accept=accept)
+    assert reply.status == 200
+    assert reply.headers["content-type"] == CLASSIC
+
+
+@pytest.mark.parametrize("accept", ["", OPENMETRICS])
+def test_a_scraper_that_accepts_gzip_gets_the_same_zipped(accept: str, site: Site) -> None:
+    plain = site.get("/metrics", accept=accept)
+    reply = site.get("/metrics", accept=accept, encoding="gzip, br")
+    assert reply.headers["content-encoding"] == "gzip"
+    assert reply.headers["content-type"] == plain.headers["content-type"]
+    assert gzip.decompress(reply.body) == plain.body
+    assert len(reply.body) < len(plain.body) / 4
+
+
+def test_caches_are_told_what_the_answer_depends_on(site: Site) -> None:
+    assert site.get("/metrics").headers["vary"] == "accept, accept-encoding"
+
+
+def test_nothing_is_served_before_the_first_snapshot(site: Site) -> None:
+    site.snapshot = None
+    for path in ("/metrics", "/readyz"):
+        reply = site.get(path)
+        assert (reply.status, reply.text) == (503, "not ready\n")
+
+
+def test_the_sidecar_is_alive_before_it_is_ready(site: Site) -> None:
+    site.snapshot = None
+    reply = site.get("/healthz")
+    assert (reply.status, reply.text) == (200, "alive\n")
+
+
+def test_the_sidecar_is_ready_with_its_first_snapshot(site: Site) -> None:
+    reply = site.get("/readyz")
+    assert (reply.status, reply.text) == (200, "ready\n")
+
+
+def test_a_path_that_is_not_there_is_not_found(site: Site) -> None:
+    assert site.get("/nothing").status == 404
+
+
+def test_metrics_can_only_be_read(site: Site) -> None:
+    assert site.get("/metrics", method="POST").status == 405
+
+
+def test_a_snapshot_is_rendered_once_per_format_however_many_scrapers_ask(
+    site: Site, renderings: list[Snapshot]
+) -> None:
+    for _ in range(3):
+        site.get("/metrics")
+        site.get("/metrics", accept=OPENMETRICS)
+    assert len(renderings) == 2
+
+
+def test_a_new_snapshot_is_rendered_anew(site: Site, renderings: list[Snapshot]) -> None:
+    before = site.get("/metrics").text
+    assert site.snapshot is not None
+    site.snapshot = replace(site.snapshot, ranks_expected=7)
+    after = site.get("/metrics").text
+    assert len(renderings) == 2
+    assert 'traceml_ranks_expected{run="demo"} 2.0' in before
+    assert 'traceml_ranks_expected{run="demo"} 7.0' in after

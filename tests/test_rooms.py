@@ -1,0 +1,90 @@
+"""The rooms of the house, and the doors between them."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import traceml
+
+PACKAGE = Path(traceml.__file__).parent
+GENERATED = PACKAGE / "wire" / "telemetry_pb2.py"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+WITH_TORCH = ("rank", "integrations")
+MAX_LINES = 400
+
+# What each of these rooms may import of traceml, with all that is below it.
+DOORS = {
+    "rank": ("traceml.rank", "traceml.wire", "traceml.__version__"),
+    "wire": ("traceml.wire",),
+    "diagnosis": ("traceml.diagnosis", "traceml.snapshot"),
+}
+
+each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda path: name_of(path))
+
+
+def name_of(source: Path) -> str:
+    return str(source.relative_to(PACKAGE))
+
+
+def imports_of(source: Path) -> Iterator[str]:
+    """Every name the file imports, wherever in it, as a dotted path."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"a relative import in {name_of(source)}"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(source: Path) -> str:
+    return source.relative_to(PACKAGE).parts[0]
+
+
+def is_open(door: str, name: str) -> bool:
+    return f"{name}.".startswith(f"{door}.")
+
+
+@each_source
+def test_only_the_rank_and_integrations_import_torch(source: Path) -> None:
+    roots = {name.split(".")[0] for name in imports_of(source)}
+    assert room_of(source) in WITH_TORCH or not roots & {"torch", "torchvision", "torchaudio"}
+
+
+def test_everything_but_the_rank_is_importable_where_torch_is_not_installed() -> None:
+    modules = [
+        ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for source in SOURCES
+        if room_of(source) not in (*WITH_TORCH, "decorators.py") and source.stem != "__main__"
+    ]
+    code = "import sys, importlib; sys.modules['torch'] = None\n"
+    code += "for name in sys.argv[1:]: importlib.import_module(name)"
+    subprocess.run([sys.executable, "-c", code, *modules], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "source", [source for source in SOURCES if room_of(source) in DOORS], ids=name_of
+)
+def test_a_room_imports_only_through_its_doors(source: Path) -> None:
+    ours = [name for name in imports_of(source) if name.split(".")[0] == "traceml"]
+    doors = DOORS[room_of(source)]
+    assert [name for name in ours if not any(is_open(door, name) for door in doors)] == []
+
+
+@each_source
+def test_no_file_holds_two_ideas(source: Path) -> None:
+    lines = len(source.read_text(encoding="utf-8").splitlines())
+    assert source == GENERATED or lines <= MAX_LINES
+
+
+@pytest.mark.parametrize("init", [s for s in SOURCES if s.name == "__init__.py"], ids=name_of)
+def test_every_package_says_what_lives_there(init: Path) -> None:
+    assert ast.get_docstring(ast.parse(init.read_text(encoding="utf-8")))
+
+
+def test_every_folder_with_modules_is_a_package() -> None:
+    folders = {source.parent for source in SOURCES}
+    assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
