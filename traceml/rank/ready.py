@@ -40,7 +40,7 @@ class ReadyMark:
         """Mark backwards that reach this module's parameters."""
         self._release()
         self._attempts = 0
-        self._parameters = [weakref.ref(p) for p in module.parameters() if p.requires_grad]
+        self._parameters = [weakref.ref(parameter) for parameter in module.parameters()]
         self._prepare = self._learn
 
     def detach(self) -> None:
@@ -53,21 +53,27 @@ class ReadyMark:
         self._depth += 1
         if self._depth == 1 and self._prepare is not None:
             self._marked = False
-            self._prepare(arguments)
+            try:
+                self._prepare(arguments)
+            except Exception:
+                self._fail()
 
     def end(self) -> None:
         """A backward has run."""
         self._depth -= 1
         if self._depth == 0 and self._prepare is not None and not self._marked:
             self._recorder.unmarked = True
-            self._relearn()
+            try:
+                self._relearn()
+            except Exception:
+                self._fail()
 
     def _learn(self, _: Any) -> None:
         if self._handles:
             return
         for reference in self._parameters:
             parameter = reference()
-            if parameter is not None:
+            if parameter is not None and parameter.requires_grad:
                 self._handles.append(parameter.register_post_accumulate_grad_hook(self._fired))
 
     def _fired(self, parameter: torch.Tensor) -> None:
@@ -96,13 +102,21 @@ class ReadyMark:
             self._handles.append(node.register_prehook(self._queue))
 
     def _queue(self, *_: Any) -> None:
-        torch.autograd.Variable._execution_engine.queue_callback(self._mark)
+        try:
+            torch.autograd.Variable._execution_engine.queue_callback(self._mark)
+        except Exception:
+            self._fail()
 
     def _mark(self) -> None:
         # In a nested backward (reentrant checkpointing) own work is still to come.
         if self._depth == 1 and self._recorder.current == BACKWARD:
             self._recorder.enter(COLLECTIVE_WAIT)
             self._marked = True
+
+    def _fail(self) -> None:
+        """Nothing of ours may raise into a backward: count it, and mark no more."""
+        self._recorder.faults += 1
+        self._prepare = _nothing
 
     def _release(self) -> None:
         for handle in self._handles:

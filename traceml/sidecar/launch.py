@@ -45,11 +45,11 @@ class SidecarProcess:
         """Have the summary written; False if the sidecar is no longer able to."""
         self._tell(json.dumps({"state": ending.state, "exit_code": ending.exit_code}))
         try:
-            return self._process.wait(_FINISH_SECONDS) == 0
+            self._process.communicate(timeout=_FINISH_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
-            return False
+            self._process.communicate()
+        return self._process.returncode == 0
 
     def _tell(self, line: str) -> None:
         pipe = self._process.stdin
@@ -58,4 +58,4 @@ class SidecarProcess:
             pipe.write(line.encode() + b"\n")
             pipe.flush()
         except BrokenPipeError:
-            pass  # it is dead; `finish` says so
+            return  # it is dead; `finish` says so

@@ -1,0 +1,64 @@
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import sleep
+
+import pytest
+
+from traceml.rank import hooks, step
+from traceml.rank.patches import Patches
+from traceml.rank.ready import ReadyMark
+from traceml.rank.recorder import Recorder
+from traceml.rank.ring import Ring
+from traceml.rank.slots import to_records
+from traceml.wire.columns import VALUES
+
+PAUSE = 0.02
+
+
+@dataclass
+class Traced:
+    """Torch, hooked in this process, and what was recorded of it."""
+
+    recorder: Recorder
+    ready: ReadyMark
+    patches: Patches = field(default_factory=Patches)
+
+    def records(self) -> list[dict[str, float]]:
+        """The steps so far, each by the names of its values; NaN for what was not measured."""
+        values = to_records(self.recorder.ring.take()).values
+        return [dict(zip(VALUES, row, strict=True)) for row in values.tolist()]
+
+
+@pytest.fixture
+def traced() -> Iterator[Traced]:
+    """All hooks in place, nothing sent."""
+    recorder = Recorder(Ring())
+    traced = Traced(recorder, ReadyMark(recorder))
+    hooks.install(traced.recorder, traced.ready, traced.patches)
+    yield traced
+    traced.ready.detach()
+    traced.patches.undo()
+
+
+@pytest.fixture
+def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[step.Tracer]:
+    """What `trace_step` works on, without a sidecar."""
+
+    class Nobody:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def start(self) -> None:
+            pass
+
+        hold = release = close = start
+
+    monkeypatch.setattr(step, "Sender", Nobody)
+    tracer = step.Tracer("unix:///nobody.sock")
+    monkeypatch.setattr(step, "_tracer", tracer)
+    yield tracer
+    tracer.close()
+
+
+def dawdle() -> None:
+    sleep(PAUSE)

@@ -1,0 +1,205 @@
+"""Torch itself, hooked: each phase is found, and torch behaves as before."""
+
+import math
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch.optim import optimizer as optimizers
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+from tests.rank.conftest import PAUSE, Traced, dawdle
+from traceml.rank.hooks import hook_copies
+
+PAUSE_NS = PAUSE * 1e9
+
+
+class SlowStream(IterableDataset[torch.Tensor]):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for _ in range(3):
+            dawdle()
+            yield torch.zeros(5)
+
+
+class SlowSGD(torch.optim.SGD):
+    def step(self, closure: None = None) -> None:
+        dawdle()
+        super().step(closure)
+
+
+def parameter() -> torch.nn.Parameter:
+    one = torch.nn.Parameter(torch.zeros(3))
+    one.grad = torch.ones(3)
+    return one
+
+
+def test_a_fetch_is_dataloader_time_and_brings_samples_and_elements(traced: Traced) -> None:
+    for _ in DataLoader(SlowStream(), batch_size=3):
+        traced.recorder.finish()
+    (step,) = traced.records()
+    assert step["dataloader_ns"] >= 3 * PAUSE_NS
+    assert (step["samples"], step["elements"]) == (3, 15)
+
+
+def test_the_iterator_of_a_loader_keeps_its_type_and_length(traced: Traced) -> None:
+    loader = DataLoader(TensorDataset(torch.zeros(10, 2)), batch_size=4)
+    iterator = iter(loader)
+    assert type(iterator) is _SingleProcessDataLoaderIter
+    assert len(iterator) == len(loader) == 3
+
+
+def test_an_iterator_made_before_the_hooks_is_timed_too(traced: Traced) -> None:
+    traced.patches.undo()
+    iterator = iter(DataLoader(SlowStream(), batch_size=1))
+    from traceml.rank import hooks
+
+    hooks.install(traced.recorder, traced.ready, traced.patches)
+    next(iterator)
+    traced.recorder.finish()
+    assert traced.records()[0]["dataloader_ns"] >= PAUSE_NS
+
+
+def test_a_fetch_on_a_thread_of_the_user_s_own_is_not_the_step_s(traced: Traced) -> None:
+    thread = threading.Thread(target=lambda: list(DataLoader(SlowStream())))
+    thread.start()
+    thread.join()
+    traced.recorder.finish()
+    assert math.isnan(traced.records()[0]["dataloader_ns"])
+
+
+def test_a_batch_that_explodes_when_looked_at_reaches_the_user_unharmed(traced: Traced) -> None:
+    class Grenade(dict[str, int]):
+        def values(self) -> None:  # type: ignore[override]
+            raise RuntimeError("not for you")
+
+    loader: DataLoader[int] = DataLoader(
+        [0], collate_fn=lambda _: Grenade(a=1), batch_size=1  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert [dict(batch) for batch in loader] == [{"a": 1}]
+    assert traced.recorder.faults == 1
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (torch.zeros(4, 3), (4, 12)),
+        (torch.zeros(()), (1, 1)),
+        ([torch.zeros(2, 2), torch.zeros(9)], (2, 4)),
+        ({"x": (torch.zeros(6), 1)}, (6, 6)),
+        ([], (0, 0)),
+        ("text", (0, 0)),
+    ],
+)
+def test_a_batch_is_as_large_as_its_first_tensor(batch: object, size: tuple[int, int]) -> None:
+    from traceml.rank.batch import size_of
+
+    assert size_of(batch) == size
+
+
+def test_a_step_that_calls_super_is_counted_once(traced: Traced) -> None:
+    traced.recorder.finish()
+    SlowSGD([parameter()], lr=0.1).step()
+    traced.recorder.finish()
+    _, step = traced.records()
+    assert PAUSE_NS <= step["optimizer_ns"] <= step["step_ns"]
+
+
+def test_an_optimizer_that_raises_does_not_swallow_the_next_step(traced: Traced) -> None:
+    def explode() -> float:
+        raise RuntimeError("from the user")
+
+    optimizer = torch.optim.SGD([parameter()], lr=0.1)
+    with pytest.raises(RuntimeError, match="from the user"):
+        optimizer.step(explode)
+    traced.recorder.abandon()
+    SlowSGD([parameter()], lr=0.1).step()
+    traced.recorder.finish()
+    assert traced.records()[0]["optimizer_ns"] >= PAUSE_NS
+
+
+def test_lbfgs_does_not_count_its_closure_as_optimizer(traced: Traced) -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.LBFGS([weight], max_iter=2)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = SlowBackward.apply(weight.pow(2).sum())
+        loss.backward()
+        return loss
+
+    traced.recorder.finish()
+    optimizer.step(closure)
+    traced.recorder.finish()
+    _, step = traced.records()
+    assert step["backward_ns"] >= 2 * PAUSE_NS
+    assert step["optimizer_ns"] < step["backward_ns"]
+
+
+class SlowBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        dawdle()
+        return gradient
+
+
+def test_backward_is_found_by_either_of_its_names(traced: Traced) -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    SlowBackward.apply(weight.sum()).backward()
+    torch.autograd.backward([SlowBackward.apply(weight.sum())])
+    traced.recorder.finish()
+    assert traced.records()[0]["backward_ns"] >= 2 * PAUSE_NS
+
+
+def test_a_backward_that_raises_leaves_the_phases_in_order(traced: Traced) -> None:
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.zeros(1).backward()
+    dawdle()
+    traced.recorder.finish()
+    step = traced.records()[0]
+    assert step["other_ns"] >= PAUSE_NS > step["backward_ns"]
+
+
+def test_a_copy_to_another_device_is_h2d_and_one_on_the_host_is_not(traced: Traced) -> None:
+    hook_copies(traced.recorder, traced.patches)
+    tensor = torch.zeros(8)
+    assert tensor.to(torch.float64).dtype == torch.float64
+    traced.recorder.finish()
+    assert tensor.to("meta").device.type == "meta"
+    traced.recorder.finish()
+    on_host, to_device = traced.records()
+    assert on_host["h2d_ns"] == 0
+    assert to_device["h2d_ns"] > 0
+
+
+def test_everything_is_as_it_was_when_the_hooks_are_gone() -> None:
+    from traceml.rank import hooks
+    from traceml.rank.patches import Patches
+    from traceml.rank.ready import ReadyMark
+    from traceml.rank.recorder import Recorder
+    from traceml.rank.ring import Ring
+
+    def places() -> list[object]:
+        distributed = torch.distributed
+        return [
+            torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
+            torch.autograd.backward,
+            distributed.distributed_c10d.Work.wait,
+            distributed._broadcast_coalesced,
+            torch.Tensor.to,
+            list(optimizers._global_optimizer_pre_hooks),
+            list(optimizers._global_optimizer_post_hooks),
+        ]
+
+    before = places()
+    recorder, patches = Recorder(Ring()), Patches()
+    hooks.install(recorder, ReadyMark(recorder), patches)
+    hook_copies(recorder, patches)
+    assert all(now != then for now, then in zip(places(), before, strict=True))
+    patches.undo()
+    assert places() == before

@@ -1,0 +1,87 @@
+"""The scope that a user writes."""
+
+import math
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+import traceml
+from traceml.decorators import trace_step
+from traceml.rank.slots import to_records
+from traceml.rank.step import Tracer
+from traceml.wire.columns import VALUES
+
+
+def steps(tracer: Tracer) -> int:
+    return len(to_records(tracer.recorder.ring.take()))
+
+
+def test_both_import_paths_are_the_same() -> None:
+    assert traceml.trace_step is trace_step
+
+
+def test_a_scope_is_a_step(tracer: Tracer) -> None:
+    for _ in range(3):
+        with trace_step():
+            pass
+    assert steps(tracer) == 3
+
+
+def test_a_scope_within_a_scope_is_the_same_step(tracer: Tracer) -> None:
+    with trace_step(), trace_step():
+        pass
+    assert steps(tracer) == 1
+
+
+def test_an_exception_passes_through_and_its_step_is_not_counted(tracer: Tracer) -> None:
+    with pytest.raises(KeyError), trace_step():
+        raise KeyError
+    with trace_step():
+        pass
+    assert steps(tracer) == 1
+
+
+def test_without_a_model_there_is_no_forward_to_time(tracer: Tracer) -> None:
+    with trace_step():
+        torch.nn.Linear(2, 2)(torch.ones(1, 2))
+    (values,) = to_records(tracer.recorder.ring.take()).values
+    assert math.isnan(values[VALUES.index("forward_ns")])
+
+
+def test_training_on_another_thread_than_the_main_one_is_traced(tracer: Tracer) -> None:
+    def train() -> None:
+        for _ in range(4):
+            with trace_step():
+                pass
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert steps(tracer) == 4
+
+
+def test_a_fault_of_ours_is_counted_and_stays_with_us(
+    tracer: Tracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(tracer, "_adopt", explode)
+    for _ in range(2):
+        with trace_step(torch.nn.Linear(1, 1)):
+            pass
+    assert (tracer.recorder.faults, steps(tracer)) == (1, 0)
+
+
+def test_without_an_endpoint_nothing_of_torch_is_touched() -> None:
+    script = (
+        "import torch; before = torch.autograd.backward; import traceml\n"
+        "with traceml.trace_step(torch.nn.Linear(1, 1)): pass\n"
+        "assert torch.autograd.backward is before\n"
+        "import sys; assert 'grpc' not in sys.modules\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
