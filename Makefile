@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 demo: $(READY)
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python examples/demo.py
 
 test: $(READY)
 	sh .ci/packages
