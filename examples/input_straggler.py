@@ -22,7 +22,7 @@ SECONDS_PER_SAMPLE = 0.0006 if RANK == 1 else 0.0  # the planted fault
 
 class Digits(Dataset[tuple[torch.Tensor, int]]):
     def __len__(self) -> int:
-        return STEPS * BATCH * dist.get_world_size()
+        return STEPS * BATCH * int(dist.get_world_size())
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         time.sleep(SECONDS_PER_SAMPLE)

@@ -77,7 +77,7 @@ def test_a_live_run_s_metrics_please_promtool_and_parse_as_openmetrics(
     openmetrics = fetch(
         run.sidecar()["metrics"], {"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    families = {family.name for family in text_string_to_metric_families(openmetrics)}
+    families = {family.name for family in text_string_to_metric_families(openmetrics)}  # type: ignore[no-untyped-call]
     assert "traceml_step_seconds" in families
 
 

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 from tests.launching import SCRIPTS, Launcher, eventually, fetch
 from traceml.sidecar.listen import bind
@@ -26,8 +27,12 @@ def test_two_runs_at_once_train_and_serve_side_by_side(launcher: Launcher) -> No
     urls = {json.loads(file.read_text())["metrics"] for file in descriptions}
     assert len(urls) == 2
     for url in urls:
-        eventually(lambda url=url: "traceml_last_step_timestamp_seconds{" in fetch(url))
+        eventually(partial(has_completed_a_step, url))
     hold.unlink()
     assert [launcher.finish(run).exit_code for run in runs] == [0, 0]
     assert sorted(folder.name for folder in logs.iterdir()) == ["test", "test-2"]
     assert all((folder / "final_summary.json").exists() for folder in logs.iterdir())
+
+
+def has_completed_a_step(url: str) -> bool:
+    return "traceml_last_step_timestamp_seconds{" in fetch(url)

@@ -74,9 +74,7 @@ def test_a_batch_that_explodes_when_looked_at_reaches_the_user_unharmed(traced: 
         def values(self) -> None:  # type: ignore[override]
             raise RuntimeError("not for you")
 
-    loader: DataLoader[int] = DataLoader(
-        [0], collate_fn=lambda _: Grenade(a=1), batch_size=1  # type: ignore[arg-type]
-    )  # fmt: skip
+    loader = DataLoader([0], collate_fn=lambda _: Grenade(a=1), batch_size=1)
     assert [dict(batch) for batch in loader] == [{"a": 1}]
     assert traced.recorder.faults == 1
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from traceml.rank.ring import Ring
 from traceml.rank.slots import STEP, WIDTH
+from traceml.wire.columns import Integers
 
 
 def row(number: int) -> list[int]:
@@ -41,7 +42,7 @@ def test_a_reader_never_sees_half_a_record() -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    taken = []
+    taken: list[Integers] = []
     while not done.is_set() or not taken:
         taken.append(ring.take())
     taken.append(ring.take())

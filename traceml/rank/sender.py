@@ -55,6 +55,13 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Work until parted from the sidecar or, once closing, until the deadline."""
+        try:
+            self._work()
+        except Exception:  # a thread's last words would go to the user's terminal
+            self._recorder.faults += 1
+            self._recorder.silence()
+
+    def _work(self) -> None:
         while not self._parted:
             self._collect()
             with self._gate:

@@ -6,7 +6,7 @@ from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
 
-SILENT_SECONDS = 5.0  # five heartbeats missed: not reporting
+SILENT_SECONDS = 10.0  # ten heartbeats missed: not reporting
 
 _OVERHEAD = VALUES.index("overhead_ns")
 _SAMPLES = VALUES.index("samples")

@@ -1,0 +1,176 @@
+"""The sender against a real sidecar's ingest, on a real socket."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.builders import make_identity
+from tests.launching import eventually
+from traceml.rank import sender as senders
+from traceml.rank.channel import open_channel
+from traceml.rank.recorder import NOBODY, Recorder
+from traceml.rank.ring import Ring
+from traceml.rank.sender import Sender
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.config import RunIdentity
+from traceml.sidecar.ingest import start_ingest
+
+
+def new_collector() -> Collector:
+    return Collector(RunIdentity("test", "0", (), 0.0, 1))
+
+
+@contextmanager
+def serving(collector: Collector, endpoint: str) -> Iterator[None]:
+    """Ingest on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def call(work: object) -> object:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(10)  # type: ignore[arg-type]
+
+    server = call(start_ingest(collector, endpoint))
+    try:
+        yield
+    finally:
+        call(server.stop(grace=None))  # type: ignore[attr-defined]
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path) -> str:
+    return f"unix://{tmp_path}/s.sock"
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(senders, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(senders, "BACKOFF_SECONDS", (0.02, 0.1))
+    return Recorder(Ring())
+
+
+@pytest.fixture
+def start(endpoint: str, recorder: Recorder) -> Iterator[Callable[[], Sender]]:
+    started: list[Sender] = []
+
+    def start() -> Sender:
+        sender = Sender(recorder, open_channel(endpoint), make_identity(0, 1))
+        sender.start()
+        started.append(sender)
+        return sender
+
+    yield start
+    for sender in started:
+        sender.close()
+        assert not sender.is_alive()
+
+
+def train(recorder: Recorder, steps: int) -> None:
+    for _ in range(steps):
+        recorder.finish()
+
+
+def completed(collector: Collector) -> int:
+    return collector.snapshot(None).steps.completed
+
+
+def test_records_wait_for_a_sidecar_that_comes_late(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    sender = start()
+    train(recorder, 5_000)
+    eventually(lambda: sender._failures > 1)
+    collector = new_collector()
+    with serving(collector, endpoint):
+        eventually(lambda: completed(collector) == 5_000)
+
+
+def test_what_was_not_acknowledged_is_sent_again_to_the_next_sidecar(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    sender = start()
+    first, second = new_collector(), new_collector()
+    with serving(first, endpoint):
+        train(recorder, 10)
+        eventually(lambda: completed(first) == 10)
+    train(recorder, 7)
+    eventually(lambda: sender._failures > 0)
+    with serving(second, endpoint):
+        eventually(lambda: completed(second) == 7)
+        sender.close()
+    (rank,) = second.snapshot(None).ranks
+    assert (rank.parted, rank.records_received) == (True, 7)
+
+
+def test_a_backlog_that_is_full_drops_the_oldest_and_says_so(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(senders, "BATCH_RECORDS", 10)
+    monkeypatch.setattr(senders, "BACKLOG_RECORDS", 50)
+    sender = start()
+    train(recorder, 200)
+    eventually(lambda: sender._dropped_backlog == 150)
+    collector = new_collector()
+    with serving(collector, endpoint):
+        eventually(lambda: completed(collector) == 50)
+    (rank,) = collector.snapshot(None).ranks
+    assert rank.step == 200
+    assert rank.records_dropped["backlog"] == 150
+
+
+def test_a_rank_that_is_too_new_falls_silent(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(senders, "PROTOCOL", 99)
+    collector = new_collector()
+    with serving(collector, endpoint):
+        sender = start()
+        eventually(lambda: not sender.is_alive())
+    assert recorder.thread == NOBODY
+    assert "protocol 99, this sidecar at most 1" in collector.snapshot(None).notes[0]
+
+
+def test_a_fork_finds_no_call_in_flight_and_none_starts_meanwhile(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    collector = new_collector()
+    with serving(collector, endpoint):
+        sender = start()
+        eventually(lambda: sender._greeted)
+        sender.hold()
+        assert sender._call is None or sender._call.done()
+        train(recorder, 3)
+        eventually(lambda: sender._backlog or None)
+        assert completed(collector) == 0
+        sender.release()
+        eventually(lambda: completed(collector) == 3)
+
+
+def test_a_fault_in_the_sender_is_counted_and_not_printed(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(senders, "encode", explode)
+    sender = start()
+    train(recorder, 1)
+    eventually(lambda: not sender.is_alive())
+    assert recorder.faults == 1
+    assert capfd.readouterr() == ("", "")
