@@ -1,0 +1,131 @@
+"""Simulated ranks that speak to a real sidecar over its real socket."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from traceml.rank.channel import open_channel
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import PROTOCOL, VALUES, Matrix, Records, encode
+from traceml.wire.service import Client
+
+CALL_SECONDS = 10.0
+TICK_SECONDS = 0.25  # as often as a real sender sends
+
+# Of a step of about 1 ms, nanoseconds. Nothing is copied to a device on a CPU.
+_PHASE_NS = {
+    "dataloader": 4e4,
+    "forward": 3e5,
+    "backward": 4e5,
+    "optimizer": 1e5,
+    "collective_wait": 1e5,
+    "other": 6e4,
+}
+_VARIETY = 1_000  # different steps per rank, then the same again
+_RESIDENT_BYTES = 2**29
+
+
+class Ranks:
+    """All ranks of a node; each has a channel and a session, and one call in flight."""
+
+    def __init__(self, endpoint: str, count: int) -> None:
+        self.count = count
+        self.step = 0
+        self._sequence = 0
+        self._values = _values(count)
+        self._channels = [open_channel(endpoint) for _ in range(count)]
+        self._clients = [Client(channel) for channel in self._channels]
+        self._settle(
+            client.hello.future(self._hello(rank), timeout=CALL_SECONDS, wait_for_ready=True)
+            for rank, client in enumerate(self._clients)
+        )
+
+    def push(self, steps: int) -> None:
+        """Every rank reports its next `steps` steps in one batch; returns when all are taken."""
+        self._sequence += 1
+        self._settle(
+            client.push.future(self.request(rank, steps), timeout=CALL_SECONDS)
+            for rank, client in enumerate(self._clients)
+        )
+        self.step += steps
+
+    def push_for(self, seconds: float, steps_per_tick: int) -> None:
+        """Report in the rhythm of real senders."""
+        begin = time.monotonic()
+        for tick in itertools.count(1):
+            if tick * TICK_SECONDS > seconds:
+                return
+            self.push(steps_per_tick)
+            time.sleep(max(0.0, begin + tick * TICK_SECONDS - time.monotonic()))
+
+    def request(self, rank: int, steps: int) -> pb.PushRequest:
+        """What a rank would send for its next `steps` steps."""
+        rows = np.arange(self.step, self.step + steps)
+        records = Records(
+            step=rows,
+            end_ns=rows * 1_000_000,
+            tags=np.zeros(steps, dtype=np.int64),
+            values=self._values[rank, rows % _VARIETY],
+        )
+        batch = encode(records, self._sequence)
+        return pb.PushRequest(session=str(rank), heartbeat=self._heartbeat(), batch=batch)
+
+    def close(self) -> None:
+        """Say goodbye, all of them."""
+        self._settle(
+            client.goodbye.future(
+                pb.GoodbyeRequest(session=str(rank), heartbeat=self._heartbeat()),
+                timeout=CALL_SECONDS,
+            )
+            for rank, client in enumerate(self._clients)
+        )
+        for channel in self._channels:
+            channel.close()
+
+    def _hello(self, rank: int) -> pb.HelloRequest:
+        identity = pb.Identity(
+            rank=rank,
+            local_rank=rank,
+            world_size=self.count,
+            local_world_size=self.count,
+            host="simulated",
+            device="cpu",
+            strategy="ddp",
+            fingerprint="8x1",
+        )
+        return pb.HelloRequest(protocol=PROTOCOL, session=str(rank), identity=identity)
+
+    def _heartbeat(self) -> pb.Heartbeat:
+        return pb.Heartbeat(
+            step=self.step, phase="forward", cpu_seconds=1.0, resident_bytes=_RESIDENT_BYTES
+        )
+
+    def _settle(self, calls: Iterable[Any]) -> None:
+        for call in list(calls):  # all are started before the first is waited for
+            call.result()
+
+
+def feed(endpoint: str, ranks: int, steps_per_tick: int) -> None:
+    """Report until the process is ended."""
+    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick)
+
+
+def _values(ranks: int) -> Matrix:
+    """Steps that vary as real ones do: rank x step x VALUES."""
+    shape = (ranks, _VARIETY)
+    generator = np.random.default_rng(0)
+    columns = {
+        f"{phase}_ns": typical * generator.lognormal(0.0, 0.2, shape)
+        for phase, typical in _PHASE_NS.items()
+    }
+    columns["step_ns"] = np.sum(list(columns.values()), axis=0)
+    columns["overhead_ns"] = np.full(shape, 15e3)
+    columns["resident_bytes"] = np.full(shape, float(_RESIDENT_BYTES))
+    columns["samples"] = np.full(shape, 32.0)
+    columns["elements"] = np.full(shape, 5120.0)
+    absent = np.full(shape, np.nan)
+    return np.stack([columns.get(name, absent) for name in VALUES], axis=-1)

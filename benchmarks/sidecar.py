@@ -1,0 +1,178 @@
+"""What the sidecar costs: CPU and memory under load, the end of a run, and scrapes."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.feed import TICK_SECONDS, Ranks, feed
+from benchmarks.report import Table, mebibytes, progress
+from benchmarks.running import Running, running_sidecar
+from benchmarks.scrape import Scrapes, scrape
+
+RANKS = 8
+BATCH = 312  # a tick's worth of a rank's steps when 8 ranks together make 10 000 a second
+MARKS = (100_000, 500_000, 1_000_000)  # rank-steps at which memory is read
+
+SCRAPED_RANKS = 64
+SCRAPERS = 10
+SCRAPED_STEPS_PER_TICK = 3
+SNAPSHOT_SECONDS = 0.25
+_FILL_SECONDS = 10.0  # until the window is full
+
+_FORMATS = {
+    "classic text": {"Accept": "text/plain;version=0.0.4"},
+    "OpenMetrics, gzip": {
+        "Accept": "application/openmetrics-text;version=1.0.0",
+        "Accept-Encoding": "gzip",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much to feed and to scrape."""
+
+    scale: float  # of the rank-steps in MARKS
+    paced_seconds: float
+    rounds: int
+
+
+FULL = Size(scale=1.0, paced_seconds=30.0, rounds=100)
+QUICK = Size(scale=0.1, paced_seconds=6.0, rounds=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a sidecar took for a flood of records."""
+
+    rank_steps: int
+    feed_seconds: float
+    cpu_seconds: float
+    memory: dict[int, int]  # resident bytes by rank-steps taken
+    bytes_per_record: float
+    summary_seconds: float
+    gone_seconds: float
+
+    @property
+    def cpu_per_million(self) -> float:
+        return self.cpu_seconds / self.rank_steps * 1e6
+
+
+def tables(quick: bool) -> Iterator[Table]:
+    """The load, then the scrapes."""
+    size = QUICK if quick else FULL
+    load = _flood([round(mark * size.scale) for mark in MARKS])
+    yield _load_table(load, _paced_share(size.paced_seconds), size)
+    yield _scrape_table(_scrape(size), size)
+
+
+def _flood(marks: list[int]) -> Load:
+    """As fast as it takes them, up to the last mark."""
+    with running_sidecar(RANKS) as sidecar:
+        ranks = Ranks(sidecar.endpoint, RANKS)
+        wire = ranks.request(0, BATCH).ByteSize() / BATCH
+        memory = {0: sidecar.resident_bytes()}
+        begin, cpu_begin = time.monotonic(), sidecar.cpu_seconds()
+        for mark in marks:
+            while ranks.step * RANKS < mark:
+                ranks.push(BATCH)
+            memory[mark] = sidecar.resident_bytes()
+            progress(f"sidecar: {mark} rank-steps taken")
+        cpu_end, end = sidecar.cpu_seconds(), time.monotonic()
+        ranks.close()
+        summary_seconds, gone_seconds = sidecar.finish()
+    return Load(
+        rank_steps=ranks.step * RANKS,
+        feed_seconds=end - begin,
+        cpu_seconds=cpu_end - cpu_begin,
+        memory=memory,
+        bytes_per_record=wire,
+        summary_seconds=summary_seconds,
+        gone_seconds=gone_seconds,
+    )
+
+
+def _paced_share(seconds: float) -> tuple[float, float]:
+    """Share of a core at about 10 000 rank-steps a second; and that rate as it was."""
+    progress(f"sidecar: 10 000 rank-steps a second for {seconds:.0f} s")
+    with running_sidecar(RANKS) as sidecar:
+        ranks = Ranks(sidecar.endpoint, RANKS)
+        ranks.push_for(1.0, BATCH)
+        first, begin, cpu_begin = ranks.step, time.monotonic(), sidecar.cpu_seconds()
+        ranks.push_for(seconds, BATCH)
+        took = time.monotonic() - begin
+        share = (sidecar.cpu_seconds() - cpu_begin) / took
+        ranks.close()
+        return share, (ranks.step - first) * RANKS / took
+
+
+def _scrape(size: Size) -> dict[str, Scrapes]:
+    with running_sidecar(SCRAPED_RANKS, SNAPSHOT_SECONDS) as sidecar, _reporting(sidecar):
+        time.sleep(_FILL_SECONDS)
+        scrapes = {}
+        for name, headers in _FORMATS.items():
+            progress(f"sidecar: {SCRAPERS} scrapers, {size.rounds} rounds, {name}")
+            scrapes[name] = scrape(sidecar.port, headers, SCRAPERS, size.rounds, SNAPSHOT_SECONDS)
+        return scrapes
+
+
+@contextmanager
+def _reporting(sidecar: Running) -> Iterator[None]:
+    """Ranks that report meanwhile, from a process of their own: no lock is shared with us."""
+    arguments = (sidecar.endpoint, SCRAPED_RANKS, SCRAPED_STEPS_PER_TICK)
+    feeder = multiprocessing.get_context("spawn").Process(target=feed, args=arguments, daemon=True)
+    feeder.start()
+    try:
+        yield
+        if not feeder.is_alive():
+            raise SystemExit("sidecar: the simulated ranks failed")
+    finally:
+        feeder.terminate()
+        feeder.join()
+
+
+def _load_table(load: Load, paced: tuple[float, float], size: Size) -> Table:
+    share, rate = paced
+    how = (
+        f"A sidecar process as `traceml run` starts it, fed by {RANKS} simulated ranks over its "
+        f"unix socket, each with its own gRPC channel and one call of {BATCH} records in flight. "
+        f"First {load.rank_steps} rank-steps as fast as it takes them, then for "
+        f"{size.paced_seconds:.0f} s in the rhythm of real senders ({1 / TICK_SECONDS:.0f} "
+        "batches a rank and second). CPU is user and system time of the process, snapshots and "
+        "all; memory is its resident set; the end is timed from the launcher's word to the time "
+        "stamp of `final_summary.json`, and to the end of the process."
+    )
+    rows = [
+        ["CPU per million rank-steps, flooded", f"{load.cpu_per_million:.2f} s"],
+        ["rank-steps per second, flooded", f"{load.rank_steps / load.feed_seconds:.0f}"],
+        [f"share of a core at {rate:.0f} rank-steps/s", f"{share:.1%}"],
+        *(
+            [f"resident after {taken} rank-steps", mebibytes(resident)]
+            for taken, resident in load.memory.items()
+        ),
+        ["end of the run to summary written", f"{load.summary_seconds:.3f} s"],
+        ["end of the run to process gone", f"{load.gone_seconds:.3f} s"],
+        ["bytes per record on the wire (serialised request)", f"{load.bytes_per_record:.1f}"],
+    ]
+    return Table("Sidecar under load", how, ("what", "value"), rows)
+
+
+def _scrape_table(scrapes: dict[str, Scrapes], size: Size) -> Table:
+    how = (
+        f"{SCRAPED_RANKS} simulated ranks report {SCRAPED_STEPS_PER_TICK / TICK_SECONDS:.0f} "
+        f"steps a second each. {SCRAPERS} scrapers ask for /metrics at the same moment over "
+        f"connections kept open, {size.rounds} rounds, {SNAPSHOT_SECONDS} s apart. A new "
+        "Snapshot is made as often (four times the default), so that every round also pays for "
+        "rendering. From the request to the last byte, in milliseconds."
+    )
+    rows = [[name, *_scrape_cells(of)] for name, of in scrapes.items()]
+    return Table("Scrapes", how, ("format", "body, bytes", "p50", "p99", "longest"), rows)
+
+
+def _scrape_cells(scrapes: Scrapes) -> list[str]:
+    milliseconds = np.percentile(scrapes.seconds, [50, 99, 100]) * 1e3
+    return [str(scrapes.body_bytes), *(f"{value:.1f}" for value in milliseconds)]
