@@ -10,7 +10,7 @@ from traceml.rank.ready import ReadyMark
 from traceml.rank.recorder import Recorder
 from traceml.rank.ring import Ring
 from traceml.rank.slots import to_records
-from traceml.wire.columns import VALUES
+from traceml.wire.columns import VALUES, Records
 
 PAUSE = 0.02
 
@@ -25,7 +25,7 @@ class Traced:
 
     def records(self) -> list[dict[str, float]]:
         """The steps so far, each by the names of its values; NaN for what was not measured."""
-        values = to_records(self.recorder.ring.take()).values
+        values = recorded(self.recorder).values
         return [dict(zip(VALUES, row, strict=True)) for row in values.tolist()]
 
 
@@ -58,6 +58,11 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[step.Tracer]:
     monkeypatch.setattr(step, "_tracer", tracer)
     yield tracer
     tracer.close()
+
+
+def recorded(recorder: Recorder) -> Records:
+    """The steps since it was asked last."""
+    return to_records(recorder.ring.take(), recorder.mark_ns, resident_bytes=None)
 
 
 def dawdle() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.rank.conftest import PAUSE, dawdle
+from tests.rank.conftest import PAUSE, dawdle, recorded
 from traceml import trace_step
 from traceml.rank.hooks import hook_copies
-from traceml.rank.slots import to_records
 from traceml.rank.step import Tracer
 from traceml.wire.columns import VALUES
 
@@ -37,7 +36,7 @@ def train(model: Any) -> None:
 
 
 def forward_ns(tracer: Tracer) -> list[float]:
-    times: list[float] = to_records(tracer.recorder.ring.take()).values[:, FORWARD].tolist()
+    times: list[float] = recorded(tracer.recorder).values[:, FORWARD].tolist()
     return times
 
 

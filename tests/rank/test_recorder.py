@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rank.conftest import recorded
 from traceml.rank.recorder import Recorder
 from traceml.rank.ring import Ring
 from traceml.rank.slots import (
@@ -17,7 +18,6 @@ from traceml.rank.slots import (
     H2D,
     OPTIMIZER,
     OTHER,
-    to_records,
 )
 from traceml.wire.columns import PHASES, VALUES, Tag
 
@@ -34,7 +34,7 @@ def recorder() -> Recorder:
 
 
 def only_step(recorder: Recorder) -> dict[str, float]:
-    (row,) = to_records(recorder.ring.take()).values.tolist()
+    (row,) = recorded(recorder).values.tolist()
     return dict(zip(VALUES, row, strict=True))
 
 
@@ -119,7 +119,7 @@ def test_time_between_two_steps_belongs_to_the_second(recorder: Recorder) -> Non
     recorder.finish()
     sleep(PAUSE)
     recorder.finish()
-    first, second = to_records(recorder.ring.take()).values[:, VALUES.index("other_ns")]
+    first, second = recorded(recorder).values[:, VALUES.index("other_ns")]
     assert first < PAUSE_NS <= second
 
 
@@ -129,7 +129,7 @@ def test_the_first_step_is_tagged_and_begins_with_its_first_phase() -> None:
     recorder.leave(recorder.enter(DATALOADER))
     recorder.finish()
     recorder.finish()
-    records = to_records(recorder.ring.take())
+    records = recorded(recorder)
     assert records.tags.tolist() == [Tag.WARMUP, 0]
     assert records.values[0, VALUES.index("step_ns")] < PAUSE_NS
 
@@ -137,7 +137,7 @@ def test_the_first_step_is_tagged_and_begins_with_its_first_phase() -> None:
 def test_steps_are_numbered_and_end_one_after_the_other(recorder: Recorder) -> None:
     for _ in range(5):
         recorder.finish()
-    records = to_records(recorder.ring.take())
+    records = recorded(recorder)
     assert records.step.tolist() == [1, 2, 3, 4, 5]
     assert (records.end_ns[1:] - records.values[1:, 0] == records.end_ns[:-1]).all()
 
@@ -166,10 +166,10 @@ def test_a_backward_without_its_mark_makes_backward_and_wait_absent_for_that_ste
 ) -> None:
     recorder.measures(COLLECTIVE_WAIT)
     recorder.leave(recorder.enter_backward())
-    recorder.unmarked = True
+    recorder.unmarked()
     recorder.finish()
     recorder.finish()
-    unmarked, marked = to_records(recorder.ring.take()).values
+    unmarked, marked = recorded(recorder).values
     columns = [VALUES.index("backward_ns"), VALUES.index("collective_wait_ns")]
     assert [math.isnan(value) for value in unmarked[columns]] == [True, True]
     assert marked[columns].tolist() == [0, 0]
@@ -180,7 +180,7 @@ def test_own_overhead_is_priced_by_the_marks_of_a_step(recorder: Recorder) -> No
     for _ in range(1000):
         recorder.leave(recorder.enter(OTHER))
     recorder.finish()
-    few, many = to_records(recorder.ring.take()).values[:, VALUES.index("overhead_ns")]
+    few, many = recorded(recorder).values[:, VALUES.index("overhead_ns")]
     assert many > 10 * few > 0
 
 

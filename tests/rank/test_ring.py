@@ -1,15 +1,13 @@
 import threading
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from traceml.rank.ring import Ring
-from traceml.rank.slots import STEP, WIDTH
-from traceml.wire.columns import Integers
+from traceml.rank.slots import STEP, WIDTH, Row
 
 
-def row(number: int) -> list[int]:
+def row(number: int) -> Row:
     return [number] * WIDTH
 
 
@@ -23,15 +21,13 @@ def test_what_is_taken_is_what_was_pushed_less_what_was_counted_as_dropped(
         for _ in range(push):
             ring.push(row(number))
             number += 1
-        rows = ring.take()
-        assert (rows == rows[:, [STEP]]).all()
-        taken += rows[:, STEP].tolist()
+        taken += [of[STEP] for of in ring.take()]
     assert taken == sorted(set(taken))
     assert len(taken) + ring.dropped == number
     assert taken[-1:] in ([], [number - 1])
 
 
-def test_a_reader_never_sees_half_a_record() -> None:
+def test_nothing_is_lost_uncounted_while_both_sides_work() -> None:
     ring = Ring(capacity=64)
     done = threading.Event()
 
@@ -42,12 +38,10 @@ def test_a_reader_never_sees_half_a_record() -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    taken: list[Integers] = []
-    while not done.is_set() or not taken:
-        taken.append(ring.take())
-    taken.append(ring.take())
+    taken: list[int] = []
+    while not done.is_set():
+        taken += [of[STEP] for of in ring.take()]
     thread.join()
-    rows = np.concatenate(taken)
-    assert (rows == rows[:, [STEP]]).all()
-    assert (np.diff(rows[:, STEP]) > 0).all()
-    assert len(rows) + ring.dropped == 100_000
+    taken += [of[STEP] for of in ring.take()]
+    assert taken == sorted(set(taken))
+    assert len(taken) + ring.dropped == 100_000

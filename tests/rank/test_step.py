@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import traceml
+from tests.rank.conftest import recorded
 from traceml.decorators import trace_step
-from traceml.rank.slots import to_records
 from traceml.rank.step import Tracer
 from traceml.wire.columns import VALUES
 
 
 def steps(tracer: Tracer) -> int:
-    return len(to_records(tracer.recorder.ring.take()))
+    return len(recorded(tracer.recorder))
 
 
 def test_both_import_paths_are_the_same() -> None:
@@ -47,7 +47,7 @@ def test_an_exception_passes_through_and_its_step_is_not_counted(tracer: Tracer)
 def test_without_a_model_there_is_no_forward_to_time(tracer: Tracer) -> None:
     with trace_step():
         torch.nn.Linear(2, 2)(torch.ones(1, 2))
-    (values,) = to_records(tracer.recorder.ring.take()).values
+    (values,) = recorded(tracer.recorder).values
     assert math.isnan(values[VALUES.index("forward_ns")])
 
 

@@ -14,42 +14,43 @@ import torch
 from traceml.rank.recorder import Recorder
 from traceml.rank.slots import FORWARD
 
-_PLACE = "_compiled_call_impl"
+PLACE = "_compiled_call_impl"
+
+
+def is_timed(module: torch.nn.Module, timed: Any) -> bool:
+    """Whether calls of this module go through `timed`."""
+    return module.__dict__.get(PLACE) is timed
 
 
 class Root:
     """The module whose calls are the step's forward."""
 
-    __slots__ = ("_module", "_recorder", "_timed")
+    __slots__ = ("_module", "_recorder", "timed")
 
     def __init__(self, module: torch.nn.Module, recorder: Recorder) -> None:
         # Weak, so that a model the user deletes is freed at once, not by the collector.
         self._module = weakref.ref(module)
         self._recorder = recorder
-        self._timed: Any = None
-
-    def is_(self, module: torch.nn.Module) -> bool:
-        """Whether this is the root's own module, still timed."""
-        return self._module() is module and module.__dict__.get(_PLACE) is self._timed
+        self.timed: Any = None
 
     def attach(self) -> None:
         """Time this module from the next call on; also after `compile()` displaced us."""
         module = self._module()
         if module is None:
             return
-        self._timed = self._wrap(module.__dict__.get(_PLACE))
+        self.timed = self._wrap(module.__dict__.get(PLACE))
         # Past Module.__setattr__, which a compiled module forwards to the original.
-        module.__dict__[_PLACE] = self._timed
+        module.__dict__[PLACE] = self.timed
 
     def detach(self) -> None:
         """Leave the module untimed."""
         module = self._module()
-        if module is not None and module.__dict__.get(_PLACE) is self._timed:
-            module.__dict__[_PLACE] = self._timed.__wrapped__
+        if self.timed is not None and module is not None and is_timed(module, self.timed):
+            module.__dict__[PLACE] = self.timed.__wrapped__
 
     def _wrap(self, compiled: Any) -> Any:
         recorder, reference = self._recorder, self._module
-        is_compiling = torch.compiler.is_compiling
+        is_compiling = torch.compiler.is_dynamo_compiling
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             call = compiled or reference()._call_impl  # type: ignore[union-attr]

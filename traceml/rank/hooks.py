@@ -65,7 +65,10 @@ def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
             finally:
                 recorder.leave(previous)
             try:
-                recorder.batch(*size_of(batch))
+                samples, elements = size_of(batch)
+                slots = recorder.slots
+                slots[SAMPLES] += samples
+                slots[ELEMENTS] += elements
             except Exception:
                 recorder.faults += 1
             return batch
@@ -77,7 +80,7 @@ def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
 
 def _copy(recorder: Recorder) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        is_compiling = torch.compiler.is_compiling
+        is_compiling = torch.compiler.is_dynamo_compiling
 
         @functools.wraps(original)
         def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -96,18 +99,20 @@ def _copy(recorder: Recorder) -> Callable[[Any], Any]:
 
 def _backward(recorder: Recorder, ready: ReadyMark) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        is_compiling = torch.compiler.is_compiling
+        is_compiling = torch.compiler.is_dynamo_compiling
 
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or get_ident() != recorder.thread:
                 return original(*args, **kwargs)
             previous = recorder.enter_backward()
-            ready.begin(args)
+            if ready.attached:
+                ready.begin(args)
             try:
                 return original(*args, **kwargs)
             finally:
-                ready.end()
+                if ready.attached:
+                    ready.end()
                 recorder.leave(previous)
 
         return backward

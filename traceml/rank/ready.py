@@ -27,11 +27,12 @@ class ReadyMark:
     """
 
     def __init__(self, recorder: Recorder) -> None:
+        self.attached = False
         self._recorder = recorder
         self._parameters: list[weakref.ref[torch.Tensor]] = []
         self._handles: list[Any] = []
         self._last: weakref.ref[torch.Tensor] | None = None
-        self._prepare: Callable[[Any], None] | None = None
+        self._prepare: Callable[[Any], None] = _nothing
         self._depth = 0
         self._marked = False
         self._attempts = 0
@@ -42,16 +43,18 @@ class ReadyMark:
         self._attempts = 0
         self._parameters = [weakref.ref(parameter) for parameter in module.parameters()]
         self._prepare = self._learn
+        self.attached = True
 
     def detach(self) -> None:
         """Leave all parameters unhooked and backwards unmarked."""
         self._release()
-        self._prepare = None
+        self.attached = False
+        self._depth = 0
 
     def begin(self, arguments: tuple[Any, ...]) -> None:
         """A backward is about to run; `arguments` are its own."""
         self._depth += 1
-        if self._depth == 1 and self._prepare is not None:
+        if self._depth == 1:
             self._marked = False
             try:
                 self._prepare(arguments)
@@ -61,8 +64,8 @@ class ReadyMark:
     def end(self) -> None:
         """A backward has run."""
         self._depth -= 1
-        if self._depth == 0 and self._prepare is not None and not self._marked:
-            self._recorder.unmarked = True
+        if self._depth == 0 and not self._marked:
+            self._recorder.unmarked()
             try:
                 self._relearn()
             except Exception:

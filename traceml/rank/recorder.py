@@ -16,18 +16,17 @@ from traceml.rank.slots import (
     DATALOADER,
     ELEMENTS,
     END_NS,
+    FINISH_NS,
     FORWARD,
     H2D,
     IDLE,
     LOSS,
     MARKS,
     OTHER,
-    OVERHEAD_NS,
-    RESIDENT_BYTES,
     SAMPLES,
     STEP,
-    STEP_NS,
     TAGS,
+    UNMARKED,
     WIDTH,
 )
 from traceml.wire.columns import Tag
@@ -38,26 +37,25 @@ NOBODY = 0  # no thread has this identity: every hook passes through
 class Recorder:
     """Fills one record a step and puts it into the ring.
 
-    Written for speed: flat, a list of integers, no lock, no allocation but the
-    record itself. Only the thread in `thread` may call it.
+    Written for speed: between two steps its code and data leave the caches, and
+    what is not there costs ten times as much. Hence a flat list of integers and
+    no lock. Only the thread in `thread` may call it.
     """
 
     __slots__ = (
         "_around",
         "_blank",
         "_finish_ns",
-        "_mark_ns",
-        "_slots",
-        "_start",
+        "_push",
         "current",
         "faults",
+        "mark_ns",
         "optimizer_depth",
-        "resident_bytes",
         "ring",
         "since",
+        "slots",
         "steps",
         "thread",
-        "unmarked",
     )
 
     def __init__(self, ring: Ring) -> None:
@@ -65,26 +63,25 @@ class Recorder:
         self.thread = get_ident()
         self.steps = 0
         self.faults = 0
-        self.resident_bytes = ABSENT
         self.optimizer_depth = 0
-        self.unmarked = False
+        self._push = ring.push
         self._blank = [0] * WIDTH
         for slot in (DATALOADER, H2D, FORWARD, COLLECTIVE_WAIT, SAMPLES, ELEMENTS):
             self._blank[slot] = ABSENT
-        self._slots = self._blank.copy()
-        self._slots[TAGS] = Tag.WARMUP
         self._around = OTHER
         self._finish_ns = 0
-        self._mark_ns = 0
+        self.slots = self._blank.copy()
         self.current = IDLE
-        self.since = self._start = clock()
-        self._calibrate()
+        self.since = clock()
+        self.mark_ns = self._price_of_a_mark()
+        self._start(IDLE)
+        self.slots[TAGS] = Tag.WARMUP
 
     def measures(self, *slots: int) -> None:
         """From now on these slots are measured: 0 where nothing happens, not absent."""
         for slot in slots:
             self._blank[slot] = 0
-            self._slots[slot] = max(self._slots[slot], 0)
+            self.slots[slot] = max(self.slots[slot], 0)
 
     def silence(self) -> None:
         """Make every hook pass through, for good."""
@@ -94,7 +91,7 @@ class Recorder:
         """Begin a phase; returns the one to hand to `leave`."""
         now = clock()
         previous = self.current
-        self._slots[previous] += now - self.since
+        self.slots[previous] += now - self.since
         self.current = phase
         self.since = now
         return previous
@@ -102,7 +99,7 @@ class Recorder:
     def leave(self, previous: int) -> None:
         """End the current phase and go back to the one before it."""
         now = clock()
-        slots = self._slots
+        slots = self.slots
         slots[self.current] += now - self.since
         slots[MARKS] += 1
         self.current = previous or OTHER
@@ -110,69 +107,75 @@ class Recorder:
 
     def leave_forward(self, previous: int) -> None:
         """End a forward; what follows is the loss if a backward comes after it."""
-        self.leave(previous)
+        now = clock()
+        slots = self.slots
+        slots[self.current] += now - self.since
+        slots[MARKS] += 1
         if previous != LOSS:
-            self._around = self.current
+            self._around = previous or OTHER
         self.current = LOSS
+        self.since = now
 
     def enter_backward(self) -> int:
         """Begin a backward: what lies between forward and here was the loss."""
-        previous = self.enter(BACKWARD)
-        slots = self._slots
+        now = clock()
+        previous = self.current
+        slots = self.slots
+        slots[previous] += now - self.since
         slots[FORWARD] += slots[LOSS]
         slots[LOSS] = 0
+        self.current = BACKWARD
+        self.since = now
         return self._around if previous == LOSS else previous
 
     def charge(self, phase: int, since: int) -> None:
         """Take the time from `since` until now out of the current phase and into another."""
         now = clock()
-        slots = self._slots
+        slots = self.slots
         slots[self.current] += since - self.since
         slots[phase] += now - since
         slots[MARKS] += 1
         self.since = now
 
-    def batch(self, samples: int, elements: int) -> None:
-        """Note what a fetch brought."""
-        slots = self._slots
-        slots[SAMPLES] += samples
-        slots[ELEMENTS] += elements
-
     def finish(self) -> None:
         """End the step, here and now, and begin the next."""
         now = clock()
-        slots = self._slots
+        slots = self.slots
         slots[self.current] += now - self.since
-        slots[OTHER] += slots[LOSS]
         slots[STEP] = self.steps
         slots[END_NS] = now
-        slots[STEP_NS] = now - self._start - slots[IDLE]
-        slots[OVERHEAD_NS] = slots[MARKS] * self._mark_ns + self._finish_ns
-        slots[RESIDENT_BYTES] = self.resident_bytes
-        if self.unmarked:
-            slots[BACKWARD] = slots[COLLECTIVE_WAIT] = ABSENT
-        self.ring.push(slots)
+        slots[FINISH_NS] = self._finish_ns
+        self._push(slots)
+        self.slots = self._blank.copy()
         self.steps += 1
-        self._begin(now)
+        self.current = OTHER
+        self.since = now
+        self.optimizer_depth = 0
         self._finish_ns = clock() - now
+
+    def unmarked(self) -> None:
+        """A backward ended without its mark: own work and waiting can't be told apart."""
+        self.slots[UNMARKED] += 1
 
     def abandon(self) -> None:
         """Forget the step under way: an exception ended it."""
-        self._begin(clock())
+        self._start(OTHER)
 
-    def _begin(self, now: int) -> None:
-        self._slots[:] = self._blank
-        self.current = OTHER
-        self.since = self._start = now
+    def _start(self, phase: int) -> None:
+        self.slots = self._blank.copy()
+        self.current = phase
+        self.since = clock()
         self.optimizer_depth = 0
-        self.unmarked = False
 
-    def _calibrate(self, pairs: int = 200) -> None:
-        # Timing every mark would double its cost, so their price is taken once.
-        begin = clock()
+    def _price_of_a_mark(self, pairs: int = 15) -> int:
+        """What entering and leaving a phase takes when the training has used the caches.
+
+        Timing every mark in place would double its cost, so their price is taken once.
+        """
+        prices = []
         for _ in range(pairs):
+            bytes(4 << 20)  # as the training does: everything else out of the caches
+            begin = clock()
             self.leave(self.enter(IDLE))
-        self._mark_ns = (clock() - begin) // pairs
-        self._slots[IDLE] = self._slots[OTHER] = self._slots[MARKS] = 0
-        self.current = IDLE
-        self.since = self._start = clock()
+            prices.append(clock() - begin)
+        return sorted(prices)[pairs // 2]

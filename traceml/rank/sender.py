@@ -47,6 +47,8 @@ class Sender(threading.Thread):
         self._failures = 0
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
+        self._collect_at = 0.0
+        self._resident_bytes: int | None = None
         self._deadline: float | None = None
         self._call: Any = None
         self._settle: Callable[[Any], None] = self._on_hello
@@ -63,15 +65,21 @@ class Sender(threading.Thread):
 
     def _work(self) -> None:
         while not self._parted:
-            self._collect()
+            if self._deadline is not None or monotonic() >= self._collect_at:
+                self._collect()
             with self._gate:
                 self._advance()
             if self._deadline is not None and monotonic() > self._deadline:
                 break
-            self._wake.wait(TICK_SECONDS if self._deadline is None else 0.01)
-            self._wake.clear()
+            self._rest()
         with self._gate:
             self._channel.close()
+
+    def _rest(self) -> None:
+        """Sleep until the next tick, or until a call is done."""
+        closing = self._deadline is not None
+        self._wake.wait(0.01 if closing else max(self._collect_at - monotonic(), 0.001))
+        self._wake.clear()
 
     def close(self) -> None:
         """Send what is left and say goodbye, within a moment; called as the process ends."""
@@ -94,12 +102,12 @@ class Sender(threading.Thread):
         self._gate.release()
 
     def _collect(self) -> None:
-        resident = process.resident_bytes()
-        if resident is not None:
-            self._recorder.resident_bytes = resident
+        self._collect_at = monotonic() + TICK_SECONDS
+        self._resident_bytes = process.resident_bytes()
         rows = self._recorder.ring.take()
         for first in range(0, len(rows), BATCH_RECORDS):
-            records = to_records(rows[first : first + BATCH_RECORDS])
+            part = rows[first : first + BATCH_RECORDS]
+            records = to_records(part, self._recorder.mark_ns, self._resident_bytes)
             self._sequence += 1
             self._backlog.append(encode(records, self._sequence))
             self._backlog_records += len(records)
@@ -181,7 +189,7 @@ class Sender(threading.Thread):
             phase=PHASE_NAMES[recorder.current],
             since_ns=recorder.since,
             cpu_seconds=process.cpu_seconds(),
-            resident_bytes=max(recorder.resident_bytes, 0),
+            resident_bytes=self._resident_bytes or 0,
             dropped_ring=recorder.ring.dropped,
             dropped_backlog=self._dropped_backlog,
             faults=recorder.faults,

@@ -12,7 +12,7 @@ import torch
 
 from traceml.rank import hooks
 from traceml.rank.channel import open_channel
-from traceml.rank.forward import Root
+from traceml.rank.forward import Root, is_timed
 from traceml.rank.identity import identify, is_distributed
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
@@ -38,6 +38,7 @@ class Tracer(AbstractContextManager[None]):
         self._ready = ReadyMark(self.recorder)
         self._patches = Patches()
         self._root: Root | None = None
+        self._timed: Any = None  # what stands in the root's place while it is timed
         self._model: torch.nn.Module | None = None
         self._sender: Sender | None = None
         self._depth = 0
@@ -52,15 +53,17 @@ class Tracer(AbstractContextManager[None]):
         return self
 
     def __enter__(self) -> None:
-        recorder = self.recorder
-        if get_ident() != recorder.thread and (self._sender or recorder.thread == NOBODY):
+        if get_ident() != self.recorder.thread and not self._moves_here():
             return
         self._depth += 1
+        model, self._model = self._model, None
+        # A model that is timed already needs nothing: this is every step but the first.
+        if self._timed is not None and (model is None or is_timed(model, self._timed)):
+            return
         try:
             if self._sender is None:
-                self._start()
-            model, self._model = self._model, None
-            if model is not None and (self._root is None or not self._root.is_(model)):
+                self._start(model)
+            if model is not None:
                 self._adopt(model)
         except Exception:
             self._fail()
@@ -75,15 +78,12 @@ class Tracer(AbstractContextManager[None]):
         if get_ident() != recorder.thread:
             return
         self._depth -= 1
-        if self._depth > 0:
+        if self._depth:
             return
-        try:
-            if kind is None:
-                recorder.finish()
-            else:
-                recorder.abandon()
-        except Exception:
-            self._fail()
+        if kind is None:
+            recorder.finish()
+        else:
+            recorder.abandon()
 
     def close(self) -> None:
         """Take all hooks out again and part from the sidecar."""
@@ -95,11 +95,15 @@ class Tracer(AbstractContextManager[None]):
         if self._sender is not None:
             self._sender.close()
 
-    def _start(self) -> None:
+    def _moves_here(self) -> bool:
+        """Whether training turns out to run on another thread than the one that imported us."""
+        return self._sender is None and self.recorder.thread != NOBODY
+
+    def _start(self, model: torch.nn.Module | None) -> None:
         self.recorder.thread = get_ident()
         if is_distributed():
             self.recorder.measures(COLLECTIVE_WAIT)
-        self._sender = Sender(self.recorder, open_channel(self._endpoint), identify(self._model))
+        self._sender = Sender(self.recorder, open_channel(self._endpoint), identify(model))
         self._sender.start()
         # Runs at exit of this process and of one that multiprocessing made.
         Finalize(None, self._at_exit, exitpriority=0)
@@ -110,6 +114,7 @@ class Tracer(AbstractContextManager[None]):
             self._root.detach()
         self._root = Root(model, self.recorder)
         self._root.attach()
+        self._timed = self._root.timed
         if is_distributed():
             self._ready.attach(model)
         _hide_from_dynamo(self._ready)
