@@ -117,8 +117,8 @@ def test_a_backlog_that_is_full_drops_the_oldest_and_says_so(
 ) -> None:
     monkeypatch.setattr(senders, "BATCH_RECORDS", 10)
     monkeypatch.setattr(senders, "BACKLOG_RECORDS", 50)
-    sender = start()
     train(recorder, 200)
+    sender = start()
     eventually(lambda: sender._dropped_backlog == 150)
     collector = new_collector()
     with serving(collector, endpoint):

@@ -17,6 +17,8 @@ from traceml.rank.slots import BACKWARD, COLLECTIVE_WAIT
 
 _LEARNING_ATTEMPTS = 3
 
+_queue_callback = torch.autograd.Variable._execution_engine.queue_callback
+
 
 class ReadyMark:
     """Marks that moment in every backward, or says that it could not.
@@ -32,7 +34,7 @@ class ReadyMark:
         self._parameters: list[weakref.ref[torch.Tensor]] = []
         self._handles: list[Any] = []
         self._last: weakref.ref[torch.Tensor] | None = None
-        self._prepare: Callable[[Any], None] = _nothing
+        self._prepare: Callable[[Any], None] | None = None
         self._depth = 0
         self._marked = False
         self._attempts = 0
@@ -54,12 +56,15 @@ class ReadyMark:
     def begin(self, arguments: tuple[Any, ...]) -> None:
         """A backward is about to run; `arguments` are its own."""
         self._depth += 1
-        if self._depth == 1:
-            self._marked = False
-            try:
-                self._prepare(arguments)
-            except Exception:
-                self._fail()
+        if self._depth > 1:
+            return
+        self._marked = False
+        if self._prepare is None:
+            return  # the learned parameter keeps its hook, or there is none
+        try:
+            self._prepare(arguments)
+        except Exception:
+            self._fail()
 
     def end(self) -> None:
         """A backward has run."""
@@ -87,14 +92,14 @@ class ReadyMark:
         self._release()
         self._attempts += 1
         if self._attempts > _LEARNING_ATTEMPTS + 1:
-            self._prepare = _nothing  # out of ideas: waits stay absent
+            self._prepare = None  # out of ideas: waits stay absent
         elif self._attempts > _LEARNING_ATTEMPTS:
             self._prepare = self._hook_loss
         elif learned is None:
             self._prepare = self._learn
         else:
             self._handles.append(learned.register_post_accumulate_grad_hook(self._queue))
-            self._prepare = _nothing
+            self._prepare = None
 
     def _hook_loss(self, arguments: tuple[Any, ...]) -> None:
         self._release()
@@ -106,7 +111,7 @@ class ReadyMark:
 
     def _queue(self, *_: Any) -> None:
         try:
-            torch.autograd.Variable._execution_engine.queue_callback(self._mark)
+            _queue_callback(self._mark)
         except Exception:
             self._fail()
 
@@ -119,14 +124,10 @@ class ReadyMark:
     def _fail(self) -> None:
         """Nothing of ours may raise into a backward: count it, and mark no more."""
         self._recorder.faults += 1
-        self._prepare = _nothing
+        self._prepare = None
 
     def _release(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         self._last = None
-
-
-def _nothing(_: Any) -> None:
-    """Needs no preparation: the learned parameter keeps its hook, or there is none."""

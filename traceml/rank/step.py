@@ -39,7 +39,7 @@ class Tracer(AbstractContextManager[None]):
         self._patches = Patches()
         self._root: Root | None = None
         self._timed: Any = None  # what stands in the root's place while it is timed
-        self._model: torch.nn.Module | None = None
+        self.model: torch.nn.Module | None = None  # of the scope about to be entered
         self._sender: Sender | None = None
         self._depth = 0
         hooks.install(self.recorder, self._ready, self._patches)
@@ -47,16 +47,11 @@ class Tracer(AbstractContextManager[None]):
             before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._inert
         )
 
-    def scope(self, model: torch.nn.Module | None) -> "Tracer":
-        """The scope of the next step, whose forward is `model`'s."""
-        self._model = model
-        return self
-
     def __enter__(self) -> None:
         if get_ident() != self.recorder.thread and not self._moves_here():
             return
         self._depth += 1
-        model, self._model = self._model, None
+        model, self.model = self.model, None
         # A model that is timed already needs nothing: this is every step but the first.
         if self._timed is not None and (model is None or is_timed(model, self._timed)):
             return
@@ -159,4 +154,7 @@ def trace_step(model: torch.nn.Module | None = None) -> AbstractContextManager[A
     the fetch and whatever runs between two scopes belong to it. `model` is the
     module whose call is the forward pass. Does nothing outside a traced run.
     """
-    return nullcontext() if _tracer is None else _tracer.scope(model)
+    if _tracer is None:
+        return nullcontext()
+    _tracer.model = model
+    return _tracer
