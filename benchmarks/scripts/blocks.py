@@ -16,7 +16,6 @@ import torch
 
 from benchmarks.scripts.workload import Step, Times, Workload, workload
 from traceml import trace_step
-from traceml.rank import hooks
 from traceml.rank import step as tracing
 
 _WARM_STEPS = 20
@@ -32,18 +31,13 @@ class Switch:
 
     def off(self) -> None:
         """Leave nothing of ours in torch or in the model."""
-        tracer = self._tracer
-        tracer._patches.undo()
-        tracer._ready.detach()
-        if tracer._root is not None:
-            tracer._root.detach()
+        self._tracer.unhook()
         assert not hasattr(torch.autograd.backward, "__wrapped__")
 
     def on(self) -> None:
         """Hook torch again; the next scope adopts the model again."""
-        tracer = self._tracer
-        hooks.install(tracer.recorder, tracer._ready, tracer._patches)
-        tracer.recorder.abandon()
+        self._tracer.hook()
+        self._tracer.recorder.abandon()
 
 
 def main() -> None:

@@ -67,7 +67,7 @@ class Exposition:
         body = self._rendered.get((content_type, zipped))
         if body is None:
             body = encoder(_registry(snapshot))
-            body = gzip.compress(body, compresslevel=5, mtime=0) if zipped else body
+            body = gzip.compress(body, compresslevel=1, mtime=0) if zipped else body
             self._rendered[content_type, zipped] = body
         return body, content_type
 

@@ -42,7 +42,7 @@ class Tracer(AbstractContextManager[None]):
         self.model: torch.nn.Module | None = None  # of the scope about to be entered
         self._sender: Sender | None = None
         self._depth = 0
-        hooks.install(self.recorder, self._ready, self._patches)
+        self.hook()
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._inert
         )
@@ -80,13 +80,21 @@ class Tracer(AbstractContextManager[None]):
         else:
             recorder.abandon()
 
-    def close(self) -> None:
-        """Take all hooks out again and part from the sidecar."""
-        self.recorder.silence()
+    def hook(self) -> None:
+        """Put the hooks into torch; the model's go in with the next scope."""
+        hooks.install(self.recorder, self._ready, self._patches)
+
+    def unhook(self) -> None:
+        """Leave nothing of ours in torch or in the model."""
         self._ready.detach()
         if self._root is not None:
             self._root.detach()
         self._patches.undo()
+
+    def close(self) -> None:
+        """Stop tracing, for good, and part from the sidecar."""
+        self.recorder.silence()
+        self.unhook()
         if self._sender is not None:
             self._sender.close()
 
