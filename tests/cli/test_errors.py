@@ -60,16 +60,22 @@ def test_an_address_that_is_not_ours(launcher: Launcher, script: str) -> None:
     assert_one_line(finished, 73, "cannot serve metrics at 192.0.2.1:9464")
 
 
-def test_an_sd_file_in_a_folder_that_is_not_there(launcher: Launcher, script: str) -> None:
-    finished = launcher.call("run", "--sd-file", "nowhere/x.json", script)
-    assert_one_line(finished, 73, "nowhere")
+@pytest.mark.parametrize("file", ["nowhere/x.json", "."])
+def test_an_sd_file_that_cannot_be_one(launcher: Launcher, script: str, file: str) -> None:
+    assert_one_line(launcher.call("run", "--sd-file", file, script), 73, "--sd-file: ")
+
+
+def test_an_argument_of_the_script_s_before_the_separator(launcher: Launcher, script: str) -> None:
+    finished = launcher.call("run", script, "--lr", "0.1")
+    assert_one_line(finished, 2, "the script's own arguments go behind `--`")
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ("run", "script.py", "--no-such-flag"),
-        ("run", "script.py", "--lr", "0.1"),
+        ("run", "--nproc-per-node=0", "script.py"),
+        ("run", "--nproc-per-node=x", "script.py"),
         ("run", "--mode=fancy", "script.py"),
         ("run", "--interval=fast", "script.py"),
         ("run", "--metrics-port=70000", "script.py"),
@@ -98,13 +104,20 @@ def test_a_bad_config_file(launcher: Launcher, script: str, content: str, compla
     assert_one_line(launcher.call("run", script), 78, complaint)
 
 
-def test_a_socket_that_cannot_be_had(launcher: Launcher) -> None:
-    finished = launcher.call(
-        "sidecar", "--metrics-port=0", "--listen", f"unix://{launcher.folder}/{'x' * 120}.sock"
-    )
-    assert finished.exit_code == 73
-    assert "traceml: error: cannot listen at" in finished.stderr
-    assert "Traceback" not in finished.stderr
+@pytest.mark.parametrize("name", ["x" * 120, "nowhere/x"])
+def test_a_socket_that_cannot_be_had(launcher: Launcher, name: str) -> None:
+    socket = f"unix://{launcher.folder}/{name}.sock"
+    finished = launcher.call("sidecar", "--metrics-port=0", "--listen", socket)
+    assert_one_line(finished, 73, "--listen: ")
+
+
+def test_output_that_is_closed_stays_closed_and_the_run_works(
+    launcher: Launcher, script: str
+) -> None:
+    command = " ".join(launcher.command("run", "--run-name=test", "--metrics-port=0", script))
+    finished = launcher.finish(launcher.popen(["sh", "-c", f"{command} 2>&-"]))
+    assert (finished.exit_code, finished.stdout) == (0, "ran\n")
+    assert finished.summary["run"]["status"] == "completed"
 
 
 def test_a_command_alone_teaches(launcher: Launcher) -> None:

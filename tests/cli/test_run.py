@@ -28,7 +28,6 @@ def script(launcher: Launcher) -> str:
         (("show.py", "--", "--args", "--", "-m"), ["--args", "--", "-m"]),
         (("-m", "package.module"), []),
         (("-m", "package.module", "--", "x"), ["x"]),
-        (("--nproc-per-node=1", "--nnodes=1", "show.py"), []),
         (("--disable-traceml", "show.py", "--", "--lr"), ["--lr"]),
     ],
 )
@@ -48,6 +47,18 @@ def test_several_processes_run_through_torchrun(
     assert finished.exit_code == 0, finished.stderr
     received = sorted(json.loads(line) for line in finished.stdout.splitlines())
     assert received == [[["--lr"], "__main__", "0"], [["--lr"], "__main__", "1"]]
+
+
+def test_one_process_asked_for_as_of_torchrun_finds_its_environment(
+    launcher: Launcher, script: str
+) -> None:
+    (launcher.folder / "alone.py").write_text(
+        "import torch.distributed as dist, sys\n"
+        "dist.init_process_group('gloo')\n"
+        "print(dist.get_world_size(), 'torch.distributed.run' in sys.modules)\n"
+    )
+    finished = launcher.run("--nproc-per-node=1", "alone.py")
+    assert (finished.exit_code, finished.stdout) == (0, "1 False\n"), finished.stderr
 
 
 def test_a_job_of_several_nodes_has_a_folder_for_each(launcher: Launcher, script: str) -> None:
@@ -96,16 +107,25 @@ def test_settings_may_stand_in_pyproject(launcher: Launcher, script: str) -> Non
     assert (launcher.folder / "logs" / "named" / "final_summary.json").exists()
 
 
-def test_a_module_of_the_user_s_does_not_pass_for_one_the_sidecar_needs(
-    launcher: Launcher, script: str
+def test_a_module_is_named_whole_in_the_run_s_name(launcher: Launcher, script: str) -> None:
+    launcher.call("run", "--metrics-port=0", "-m", "package.module")
+    (folder,) = (launcher.folder / "logs").iterdir()
+    assert folder.name.startswith("package-module-20")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_files_of_the_user_s_do_not_pass_for_modules_of_ours(
+    launcher: Launcher, processes: str
 ) -> None:
-    if sys.version_info < (3, 11):
-        pytest.skip("needs PYTHONSAFEPATH")
-    (launcher.folder / "psutil.py").write_text("raise SystemExit('not yours')\n")
+    for name in ("psutil", "queue", "types", "random", "socket"):
+        (launcher.folder / f"{name}.py").write_text("raise SystemExit('not yours')\n")
+    (launcher.folder / "elsewhere").mkdir()
+    script = "elsewhere/quiet.py"
+    (launcher.folder / script).write_text("")
     finished = launcher.finish(
         launcher.popen(
             [str(Path(sys.executable).parent / "traceml"), "run", "--run-name=test",
-             "--metrics-port=0", script]
+             "--metrics-port=0", f"--nproc-per-node={processes}", script]
         )
     )  # fmt: skip
     assert finished.summary["run"]["status"] == "completed"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.launching import SCRIPTS, Launcher
+from tests.launching import SCRIPTS, Launcher, eventually
 
 
 def test_a_cold_first_batch_is_left_out_and_a_pause_between_steps_is_in_other(
@@ -23,7 +23,6 @@ def test_the_cold_first_batch_is_still_in_the_rank_s_own_account(launcher: Launc
     process = launcher.start(
         str(SCRIPTS / "training.py"), "--args", "--cold", "2", "--hold", str(launcher.folder)
     )
-    from tests.launching import eventually
 
     def fetching() -> float | None:
         for line in launcher.metrics().splitlines():
@@ -58,3 +57,8 @@ def test_every_one_of_20000_steps_far_below_a_millisecond_is_received(launcher: 
     assert finished.summary["step_time"]["steps"]["completed"] == 20_000
     own_lines = [line for line in finished.stderr.splitlines() if line.startswith("traceml:")]
     assert len(own_lines) == 1
+
+
+def test_a_program_that_the_training_starts_is_no_rank_of_it(launcher: Launcher) -> None:
+    steps = launcher.run(str(SCRIPTS / "starts_another.py")).summary["step_time"]["steps"]
+    assert (steps["completed"], steps["incomplete"]) == (30, 0)

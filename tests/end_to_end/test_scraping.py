@@ -94,3 +94,18 @@ def test_the_sd_file_is_gone_when_the_run_is(launcher: Launcher, tmp_path: Path)
     hold.unlink()
     launcher.finish(process)
     assert not targets.exists()
+
+
+def test_a_run_does_not_withdraw_what_another_has_announced(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    targets = tmp_path / "targets.json"
+    script = tmp_path / "replace.py"
+    script.write_text(
+        "import pathlib, sys, time\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        "while not file.exists(): time.sleep(0.05)\n"
+        "file.write_text('theirs')\n"
+    )
+    launcher.run("--sd-file", str(targets), str(script), "--", str(targets))
+    assert targets.read_text() == "theirs"

@@ -37,3 +37,25 @@ def test_a_script_started_again_is_a_new_attempt_with_counters_that_go_on(
     sidecar.send_signal(signal.SIGINT)
     steps = launcher.finish(sidecar).summary["step_time"]["steps"]
     assert steps == {"completed": 80, "incomplete": 0, "excluded": {"warmup": 2}}
+
+
+def test_a_socket_that_is_served_already_is_not_taken_over(launcher: Launcher) -> None:
+    socket = f"unix://{launcher.folder}/s.sock"
+    command = launcher.command(
+        "sidecar", "--run-name", "test", "--metrics-port", "0", "--listen", socket
+    )
+    first = launcher.popen(command)
+    launcher.sidecar()
+    second = launcher.finish(launcher.popen(command))
+    assert second.exit_code == 73
+    assert "another sidecar does" in second.stderr
+    first.terminate()
+    assert launcher.finish(first).exit_code == 0
+
+
+def test_when_all_ranks_have_left_none_is_missing(launcher: Launcher) -> None:
+    launcher.popen(launcher.command("sidecar", "--run-name", "test", "--metrics-port", "0"))
+    endpoint = launcher.sidecar()["endpoint"]
+    training = launcher.popen([sys.executable, TRAINING], {"TRACEML_ENDPOINT": endpoint})
+    assert launcher.finish(training).exit_code == 0
+    eventually(lambda: 'traceml_ranks_expected{run="test"} 0.0' in launcher.metrics())

@@ -5,6 +5,7 @@ from time import sleep
 import pytest
 
 from traceml.rank import hooks, step
+from traceml.rank import tracer as tracers
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.recorder import Recorder
@@ -41,7 +42,7 @@ def traced() -> Iterator[Traced]:
 
 
 @pytest.fixture
-def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[step.Tracer]:
+def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[tracers.Tracer]:
     """What `trace_step` works on, without a sidecar."""
 
     class Nobody:
@@ -53,8 +54,8 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[step.Tracer]:
 
         hold = release = close = start
 
-    monkeypatch.setattr(step, "Sender", Nobody)
-    tracer = step.Tracer("unix:///nobody.sock")
+    monkeypatch.setattr(tracers, "Sender", Nobody)
+    tracer = tracers.Tracer("unix:///nobody.sock")
     monkeypatch.setattr(step, "_tracer", tracer)
     yield tracer
     tracer.close()

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 import pickle
 import weakref
 from typing import Any
@@ -12,8 +13,8 @@ import torch
 from tests.rank.conftest import PAUSE, dawdle, recorded
 from traceml import trace_step
 from traceml.rank.hooks import hook_copies
-from traceml.rank.step import Tracer
-from traceml.wire.columns import VALUES
+from traceml.rank.tracer import Tracer
+from traceml.wire.columns import VALUES, Tag
 
 FORWARD = VALUES.index("forward_ns")
 
@@ -149,3 +150,36 @@ def test_a_whole_step_compiled_in_one_function_is_not_broken(dynamo: None, trace
     traced = graphs()
     tracer.close()
     assert traced == graphs() == (1, 0)
+
+
+def test_a_step_with_an_evaluation_in_it_is_tagged(tracer: Tracer) -> None:
+    model = Net()
+    train(model)
+    train(model)
+    model.eval()
+    with torch.no_grad():
+        model(torch.ones(2, 4))
+    model.train()
+    train(model)
+    train(model)
+    assert recorded(tracer.recorder).tags.tolist() == [Tag.WARMUP, 0, Tag.EVAL, 0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_training_in_eval_mode_or_a_teacher_s_forward_is_no_evaluation(
+    tracer: Tracer, training: bool
+) -> None:
+    model = Net().train(training)
+    for _ in range(3):
+        if training:
+            with torch.no_grad():
+                model(torch.ones(2, 4))
+        train(model)
+    assert recorded(tracer.recorder).tags.tolist() == [Tag.WARMUP, 0, 0]
+
+
+def test_a_model_that_is_never_called_has_no_forward(tracer: Tracer) -> None:
+    model = Net()
+    with trace_step(model):
+        model.inner(torch.ones(2, 4)).sum().backward()
+    assert math.isnan(forward_ns(tracer)[0])

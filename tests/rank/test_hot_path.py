@@ -18,6 +18,7 @@ import traceml
 from traceml.rank import sender as senders
 from traceml.rank import step
 from traceml.rank.slots import COLLECTIVE_WAIT, to_records
+from traceml.rank.tracer import Tracer
 from traceml.sidecar.config import Config, Ending, RunIdentity
 from traceml.sidecar.launch import SidecarProcess, socket_endpoint
 from traceml.sidecar.listen import bind
@@ -64,7 +65,7 @@ def is_original(function: Any) -> bool:
     return getattr(function, "__name__", "") in ("wait", "_broadcast_coalesced", "to", "cuda")
 
 
-def test_a_step_calls_nothing_but_clocks_and_arithmetic(tracer: step.Tracer) -> None:
+def test_a_step_calls_nothing_but_clocks_and_arithmetic(tracer: Tracer) -> None:
     model = torch.nn.Linear(4, 4)
     tracer.recorder.measures(COLLECTIVE_WAIT)
     tracer._ready.attach(model)
@@ -82,7 +83,7 @@ def test_a_step_calls_nothing_but_clocks_and_arithmetic(tracer: step.Tracer) -> 
     assert {"__next__", "forward", "backward", "before", "after", "_mark", "finish"} <= names
 
 
-def test_a_step_opens_no_file_and_no_socket(tracer: step.Tracer) -> None:
+def test_a_step_opens_no_file_and_no_socket(tracer: Tracer) -> None:
     model = torch.nn.Linear(4, 4)
     loop(3, model)
     seen: list[str] = []
@@ -117,7 +118,7 @@ def test_own_overhead_is_the_same_whether_the_sidecar_answers_or_is_stopped(
     endpoint, pid = sidecar
     overhead: list[np.ndarray[Any, Any]] = []
     monkeypatch.setattr(senders, "to_records", listening(overhead))
-    tracer = step.Tracer(endpoint)
+    tracer = Tracer(endpoint)
     monkeypatch.setattr(step, "_tracer", tracer)
     model = torch.nn.Linear(4, 4)
 
@@ -149,7 +150,7 @@ def listening(overhead: list[np.ndarray[Any, Any]]) -> Callable[..., Records]:
     return convert
 
 
-def test_a_forked_child_is_inert_and_its_parent_is_not(tracer: step.Tracer) -> None:
+def test_a_forked_child_is_inert_and_its_parent_is_not(tracer: Tracer) -> None:
     model = torch.nn.Linear(4, 4)
     loop(2, model)
     taken = len(tracer.recorder.ring.take())

@@ -1,9 +1,11 @@
 """The scope that a user writes."""
 
 import math
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import torch
 import traceml
 from tests.rank.conftest import recorded
 from traceml.decorators import trace_step
-from traceml.rank.step import Tracer
+from traceml.rank.tracer import Tracer
 from traceml.wire.columns import VALUES
 
 
@@ -76,12 +78,29 @@ def test_a_fault_of_ours_is_counted_and_stays_with_us(
     assert (tracer.recorder.faults, steps(tracer)) == (1, 0)
 
 
+def test_where_tracing_cannot_start_the_training_runs_and_one_line_says_why(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "google.py").touch()  # hides protobuf
+    (tmp_path / "train.py").write_text("from traceml import trace_step\nwith trace_step(): pass\n")
+    finished = subprocess.run(
+        [sys.executable, "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TRACEML_ENDPOINT": "unix:///nobody.sock"},
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0
+    assert finished.stderr.startswith("traceml: not tracing this process: ModuleNotFoundError")
+    assert len(finished.stderr.splitlines()) == 1
+
+
 def test_without_an_endpoint_nothing_of_torch_is_touched() -> None:
     script = (
         "import torch; before = torch.autograd.backward; import traceml\n"
         "with traceml.trace_step(torch.nn.Linear(1, 1)): pass\n"
         "assert torch.autograd.backward is before\n"
-        "import sys; assert 'grpc' not in sys.modules\n"
+        "import sys; assert not {'grpc', 'google'} & set(sys.modules)\n"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (finished.returncode, finished.stderr) == (0, "")

@@ -26,7 +26,7 @@ NOTHING = statistics(0, (), np.empty((0, len(DURATIONS))), {})
 
 
 def test_without_a_completed_step_the_table_says_so() -> None:
-    assert phase_table(NOTHING) == ["No completed step to show yet."]
+    assert phase_table(NOTHING) == ["  no completed step to show"]
 
 
 def test_a_phase_shows_its_median_worst_rank_skew_share_and_bar() -> None:
@@ -80,3 +80,9 @@ def test_no_rank_is_left_out_where_all_have_room() -> None:
     lines = rank_table(run_of(16).whole)
     assert len(lines) == 1 + 16
     assert lines[-1].split()[0] == "r15"
+
+
+def test_a_rank_alone_is_compared_with_nobody() -> None:
+    header, row, _ = phase_table(of_ranks({"step": 40, "forward": 10}))
+    assert header.split() == ["phase", "time", "share"]
+    assert row.split()[:3] == ["forward", "10.0", "ms"]

@@ -2,9 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import Clock, golden_run, look, make_collector, run_of
+from tests.builders import (
+    Clock,
+    golden_run,
+    look,
+    make_collector,
+    run_of,
+    start_ranks,
+    timed_records,
+)
 from traceml.report.text import summary_text
 from traceml.snapshot import Snapshot
+from traceml.wire import telemetry_pb2 as pb
 
 LONGEST_NAME = "n" * 100
 NOTE = "rank 3 is far away and " * 8 + "update the sidecar"
@@ -41,10 +50,35 @@ def test_the_setting_names_ranks_strategy_and_versions() -> None:
     assert summary_text(run_of(1)).splitlines()[1].startswith("1 rank (single) on cpu")
 
 
-def test_a_run_that_no_rank_reported_asks_whether_it_was_traced() -> None:
-    text = summary_text(look(make_collector(Clock())))
-    assert "No rank has reported: is the loop wrapped in trace_step(model)?" in text
-    assert "No completed step to show yet." in text
+def test_a_run_that_went_well_and_reported_nothing_is_asked_whether_it_was_traced() -> None:
+    collector = make_collector(Clock())
+    collector.end("completed", 0)
+    assert summary_text(look(collector)).splitlines()[1:] == [
+        "No rank has reported: is the loop wrapped in trace_step(model)?"
+    ]
+
+
+def test_a_run_that_failed_before_it_reported_is_not_asked() -> None:
+    collector = make_collector(Clock())
+    collector.end("failed", 1)
+    assert summary_text(look(collector)).splitlines()[1:] == ["No rank has reported"]
+
+
+def test_a_failed_run_tells_where_the_ranks_that_are_gone_were_last_seen() -> None:
+    collector = make_collector(Clock())
+    gone, parted = start_ranks(collector, 2)
+    gone.send(timed_records(range(3)))
+    gone.heartbeat = pb.Heartbeat(step=3, phase="backward")
+    gone.beat()
+    parted.goodbye()
+    collector.end("failed", 137)
+    assert "Last heard of: r0 in step 3, backward\n" in summary_text(look(collector))
+
+
+def test_a_node_of_several_says_that_it_shows_its_own_ranks() -> None:
+    snapshot = golden_run()
+    several = replace(snapshot, run=replace(snapshot.run, world_size=16, nnodes=8))
+    assert summary_text(several).splitlines()[1].startswith("this node's 2 of 16 ranks")
 
 
 def test_steps_left_out_and_lost_are_counted() -> None:

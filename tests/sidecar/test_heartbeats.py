@@ -5,6 +5,7 @@ from tests.builders import (
     timed_records,
 )
 from traceml.sidecar.collector import Collector
+from traceml.sidecar.rank import SILENT_SECONDS
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import encode
 
@@ -46,7 +47,7 @@ def test_swallowed_errors_are_noted_with_their_rank(collector: Collector) -> Non
 def test_a_rank_that_falls_silent_is_not_reporting(collector: Collector, clock: Clock) -> None:
     silent, alive = start_ranks(collector, 2)
     silent.beat()
-    clock.advance(4.9)
+    clock.advance(SILENT_SECONDS - 0.1)
     assert look(collector).ranks_reporting == 2
     alive.beat()
     clock.advance(0.2)

@@ -1,6 +1,7 @@
 """The command `traceml`, and the one place that turns errors into messages and exit codes."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -8,6 +9,7 @@ from typing import NoReturn
 from traceml import __version__
 from traceml.cli import run, sidecar
 from traceml.cli.errors import USAGE, CommandError
+from traceml.cli.prepare import say
 
 _EPILOG = """\
 exit codes:
@@ -21,19 +23,30 @@ class _Parser(argparse.ArgumentParser):
     """Says what was wrong in one line, and where help is."""
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message} (see {self.prog} --help)")
+        hint = f"see {self.prog} --help"
+        if message.startswith("unrecognized arguments"):
+            hint = f"the script's own arguments go behind `--`; {hint}"
+        raise CommandError(f"{message} ({hint})")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
+    _occupy_standard_descriptors()
     try:
         own, script_args = _split(sys.argv[1:] if argv is None else argv)
         parsed = _parser().parse_args(own)
         parsed.script_args = script_args
         return int(parsed.execute(parsed))
     except CommandError as error:
-        print(f"traceml: error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         return error.exit_code
+
+
+def _occupy_standard_descriptors() -> None:
+    """Where 0, 1 or 2 is closed, the next file would become the script's output."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(descriptor)
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -23,8 +23,8 @@ def prepare(
     """Make the run's folder and take its port; CommandError where that can't be done."""
     name = rundir.check_name(chosen["run_name"] or default_name)
     sd_file: Path | None = chosen["sd_file"]
-    if sd_file is not None and not sd_file.absolute().parent.is_dir():
-        raise CommandError(f"no such folder for the sd file: {sd_file.parent}", CANNOT_CREATE)
+    if sd_file is not None and (sd_file.is_dir() or not sd_file.absolute().parent.is_dir()):
+        raise CommandError(f"--sd-file: {sd_file} must be a file in a folder", CANNOT_CREATE)
     listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
     directory = rundir.create(chosen["logs_dir"].absolute(), name, node)
     run = RunIdentity(
@@ -46,7 +46,13 @@ def metrics_url(listener: socket.socket) -> str:
 
 def say(message: str) -> None:
     """A line of TraceML's own; standard output belongs to the script."""
-    print(f"traceml: {message}", file=sys.stderr, flush=True)
+    show(f"traceml: {message}")
+
+
+def show(text: str) -> None:
+    """Print to standard error, if there is one."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from traceml import isolated
 from traceml.cli import rundir, settings
 from traceml.cli.errors import NO_INPUT, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say
+from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.cli.script import run_script
 from traceml.sidecar.config import Ending
 from traceml.sidecar.launch import SidecarProcess, remove_endpoint, socket_endpoint
+from traceml.sidecar.listen import bind
+from traceml.wire import ENDPOINT_VARIABLE
 
 _EXAMPLES = """\
 examples:
@@ -40,6 +43,9 @@ _TORCHRUN = {
 }
 
 
+_RENDEZVOUS = ("--nnodes", "--node-rank", "--rdzv", "--master")
+
+
 def add_parser(commands: Any) -> None:
     """Add `run` to the command line."""
     parser = commands.add_parser(
@@ -56,8 +62,9 @@ def add_parser(commands: Any) -> None:
     settings.add_flags(parser, settings.FOR_RUN)
     torchrun = parser.add_argument_group("several processes, as torchrun takes them")
     torchrun.add_argument(
-        "--nproc-per-node", "--nproc_per_node", metavar="N", help="processes on this node"
-    )
+        "--nproc-per-node", "--nproc_per_node", metavar="N", type=_processes,
+        help="processes on this node: a number, or auto, cpu, gpu",
+    )  # fmt: skip
     for flag, text in _TORCHRUN.items():
         spelled = [flag] if flag.count("-") == 2 else [flag, "--" + flag[2:].replace("-", "_")]
         torchrun.add_argument(*spelled, metavar="X", help=text)
@@ -69,7 +76,7 @@ def execute(parsed: argparse.Namespace) -> int:
     chosen = settings.resolve(parsed, settings.FOR_RUN)
     command = _command(parsed)
     if chosen["disable_traceml"]:
-        return run_script(command, os.environ)
+        return run_script(command, {**os.environ, **_torchrun_s_own(parsed)})
     default_name = rundir.default_name(parsed.module or parsed.script, parsed.rdzv_id)
     endpoint = socket_endpoint()
     config, listener = prepare(chosen, default_name, endpoint, _node(parsed), _expected(parsed))
@@ -79,7 +86,8 @@ def execute(parsed: argparse.Namespace) -> int:
             f"run {config.run.name}, metrics at {metrics_url(listener)}, "
             f"files in {config.directory}"
         )
-    exit_code = run_script(command, {**os.environ, "TRACEML_ENDPOINT": endpoint})
+    environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: endpoint}
+    exit_code = run_script(command, environment)
     _finish(sidecar, exit_code, config.directory)
     remove_endpoint(endpoint)
     return exit_code
@@ -89,7 +97,7 @@ def _finish(sidecar: SidecarProcess, exit_code: int, directory: Path) -> None:
     state = {0: "completed", 130: "interrupted", 143: "interrupted"}.get(exit_code, "failed")
     if sidecar.finish(Ending(state, exit_code)):
         text = (directory / "final_summary.txt").read_text(encoding="utf-8")
-        print(f"\n{text}\nSummary in {directory / 'final_summary.json'}", file=sys.stderr)
+        show(f"\n{text}\nSummary in {directory / 'final_summary.json'}")
     else:
         say(f"the sidecar ended before the run did; its log is {directory / 'sidecar.log'}")
 
@@ -102,7 +110,20 @@ def _command(parsed: argparse.Namespace) -> list[str]:
     for flag in _TORCHRUN:
         flags[flag] = getattr(parsed, flag[2:].replace("-", "_"))
     given = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
-    return [sys.executable, "-m", "traceml.rank.elastic", *given, *target, *parsed.script_args]
+    if not any(flag.startswith(_RENDEZVOUS) for flag in given):
+        given.append("--standalone")  # a port of its own, so that two runs never meet
+    return [*isolated.command("traceml.rank.elastic"), *given, *target, *parsed.script_args]
+
+
+def _torchrun_s_own(parsed: argparse.Namespace) -> dict[str, str]:
+    """What a script that asked for one process of torchrun's finds in its environment."""
+    if parsed.nproc_per_node is None or not _is_single(parsed):
+        return {}
+    with bind("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0"}
+    alone |= {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    return {**alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def _target(parsed: argparse.Namespace) -> Sequence[str]:
@@ -124,6 +145,12 @@ def _check_script(script: Path) -> None:
         raise CommandError(f"no such script: {script}", NO_INPUT) from None
     except OSError as error:
         raise CommandError(f"cannot read {script}: {error.strerror}", NO_INPUT) from None
+
+
+def _processes(value: str) -> str:
+    if value in ("auto", "cpu", "gpu") or (value.isdecimal() and int(value) > 0):
+        return value
+    raise argparse.ArgumentTypeError(f"{value!r} must be a number of processes, auto, cpu or gpu")
 
 
 def _is_single(parsed: argparse.Namespace) -> bool:

@@ -20,12 +20,13 @@ def check_name(name: str) -> str:
     return name
 
 
-def default_name(script: str, rendezvous_id: str | None) -> str:
-    """What all nodes of a job agree on, else the script's name and the time."""
+def default_name(target: str, rendezvous_id: str | None) -> str:
+    """What all nodes of a job agree on, else the script's or module's name and the time."""
     shared = rendezvous_id or os.environ.get("SLURM_JOB_ID")
     if shared:
         return shared
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(script).stem).strip("-_") or "run"
+    stem = Path(target).name.removesuffix(".py")
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_") or "run"
     return f"{stem[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 

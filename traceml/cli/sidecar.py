@@ -1,18 +1,21 @@
 """`traceml sidecar`: the sidecar on its own, for a script that something else starts."""
 
 import argparse
-import sys
+import os
+from pathlib import Path
 from typing import Any
 
 from traceml.cli import settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say
+from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.sidecar.launch import remove_endpoint, socket_endpoint
 
 _EPILOG = """\
 It prints the TRACEML_ENDPOINT that the training processes need in their environment,
 serves /metrics, and ends by SIGTERM or Ctrl-C; then it writes and prints the summary.
 """
+
+_LONGEST_SOCKET_PATH = 107  # what fits into the system's sockaddr_un
 
 
 def add_parser(commands: Any) -> None:
@@ -53,6 +56,7 @@ def _serve(config: Any, listener: Any) -> None:
     import asyncio
     import logging
 
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print where we explain
     from traceml.report.text import summary_text
     from traceml.sidecar.process import Sidecar
 
@@ -65,10 +69,17 @@ def _serve(config: Any, listener: Any) -> None:
         final = asyncio.run(Sidecar(config, listener).serve(control=None))
     except OSError as error:
         raise CommandError(str(error), CANNOT_CREATE) from None
-    print(f"\n{summary_text(final)}", file=sys.stderr)
+    show(f"\n{summary_text(final)}\nSummary in {config.directory / 'final_summary.json'}")
 
 
 def _checked(endpoint: str) -> str:
     if not endpoint.startswith("unix:///"):
         raise CommandError(f"--listen: {endpoint!r} must be unix:// and an absolute path")
+    path = Path(endpoint.removeprefix("unix://"))
+    if not path.parent.is_dir():
+        raise CommandError(f"--listen: no such folder: {path.parent}", CANNOT_CREATE)
+    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        raise CommandError(
+            f"--listen: the path is longer than {_LONGEST_SOCKET_PATH} bytes", CANNOT_CREATE
+        )
     return endpoint

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from traceml.rank.recorder import Recorder
-from traceml.rank.slots import FORWARD
+from traceml.rank.slots import FORWARD, TAGS
+from traceml.wire.columns import Tag
 
 PLACE = "_compiled_call_impl"
 
@@ -51,11 +52,21 @@ class Root:
     def _wrap(self, compiled: Any) -> Any:
         recorder, reference = self._recorder, self._module
         is_compiling = torch.compiler.is_dynamo_compiling
+        is_grad_enabled = torch.is_grad_enabled
+
+        called = False
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            call = compiled or reference()._call_impl  # type: ignore[union-attr]
+            nonlocal called
+            module = reference()
+            call = compiled or module._call_impl  # type: ignore[union-attr]
             if is_compiling() or get_ident() != recorder.thread:
                 return call(*args, **kwargs)
+            if not called:
+                called = True
+                recorder.measures(FORWARD)
+            if not (module.training or is_grad_enabled()):  # type: ignore[union-attr]
+                recorder.slots[TAGS] |= Tag.EVAL
             previous = recorder.enter(FORWARD)
             try:
                 return call(*args, **kwargs)

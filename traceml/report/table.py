@@ -13,14 +13,15 @@ _RANK_ROWS = 16
 def phase_table(statistics: Statistics) -> list[str]:
     """Median and worst rank of each phase, in lines of less than 100 columns."""
     if statistics.step is None:
-        return ["No completed step to show yet."]
-    header = ("phase", "median", "worst", "rank", "skew", "share", "")
+        return ["  no completed step to show"]
+    alone = len(statistics.ranks) == 1
+    header = ("phase", *(("time",) if alone else ("median", "worst", "rank", "skew")), "share", "")
     rows = [
-        (phase, *_spread_cells(of.spread), units.ratio(of.share_ratio), _bar(of.share_ratio))
+        (phase, *_cells(of.spread, alone), units.ratio(of.share_ratio), _bar(of.share_ratio))
         for phase, of in statistics.phases.items()
     ]
-    total = ("step", *_spread_cells(statistics.step), "", "")
-    return list(_aligned([header, *rows, total], left=(0, 6)))
+    total = ("step", *_cells(statistics.step, alone), "", "")
+    return list(_aligned([header, *rows, total], left=(0, len(header) - 1)))
 
 
 def rank_table(statistics: Statistics) -> list[str]:
@@ -44,7 +45,9 @@ def _heaviest(statistics: Statistics) -> list[int]:
     return sorted(sorted(own, key=lambda rank: -own[rank])[:_RANK_ROWS])
 
 
-def _spread_cells(spread: Spread) -> tuple[str, str, str, str]:
+def _cells(spread: Spread, alone: bool) -> tuple[str, ...]:
+    if alone:  # nobody to compare it with
+        return (units.seconds(spread.median),)
     return (
         units.seconds(spread.median),
         units.seconds(spread.worst),

@@ -1,10 +1,11 @@
 """The summary as text: what is printed when a run ends, and kept beside its JSON."""
 
 import textwrap
+from collections.abc import Iterator
 
 from traceml.report import units
 from traceml.report.table import phase_table, rank_table
-from traceml.snapshot import Run, Snapshot, Steps, Telemetry
+from traceml.snapshot import Run, Snapshot, Steps
 
 WIDTH = 100
 _NAME_WIDTH = 45  # the title also says how the run ended
@@ -13,16 +14,14 @@ _NAME_WIDTH = 45  # the title also says how the run ended
 def summary_text(snapshot: Snapshot) -> str:
     """The run on one screen, at most 100 columns wide."""
     run, whole = snapshot.run, snapshot.whole
-    lines = [_title(run), _setting(snapshot), _steps(snapshot.steps, whole.steps), ""]
-    lines += phase_table(whole)
-    if len(whole.ranks) > 1:
-        lines += ["", *rank_table(whole)]
-    if whole.memory is not None:
-        worst = f"{units.bytes_(whole.memory.worst)} on r{whole.memory.worst_rank}"
-        lines += ["", f"Peak resident memory {worst}, median {units.bytes_(whole.memory.median)}"]
-    lines.append(_telemetry(snapshot.telemetry))
-    for note in snapshot.notes:
-        lines += textwrap.wrap(f"Note: {note}", WIDTH, subsequent_indent="  ")
+    lines = [_title(run), _setting(snapshot)]
+    if run.world_size is not None:
+        lines += [_steps(snapshot.steps, whole.steps), "", *phase_table(whole)]
+        if len(whole.ranks) > 1:
+            lines += ["", *rank_table(whole)]
+        lines += ["", *_facts(snapshot)]
+    for note in (*_left_behind(snapshot), *(f"Note: {note}" for note in snapshot.notes)):
+        lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -35,14 +34,17 @@ def _title(run: Run) -> str:
 def _setting(snapshot: Snapshot) -> str:
     run = snapshot.run
     if run.world_size is None:
-        return "No rank has reported: is the loop wrapped in trace_step(model)?"
-    ranks = "1 rank" if run.world_size == 1 else f"{run.world_size} ranks"
+        hint = ": is the loop wrapped in trace_step(model)?" if run.state == "completed" else ""
+        return f"No rank has reported{hint}"
+    ranks = _count(run.world_size, "rank")
+    if run.nnodes is not None and run.nnodes > 1:
+        ranks = f"this node's {len(snapshot.ranks)} of {ranks}"
     return f"{ranks} ({run.strategy}) on {run.device}, torch {run.torch}, python {run.python}"
 
 
 def _steps(steps: Steps, judged: int) -> str:
     left_out = ", ".join(f"{count} {tag}" for tag, count in steps.excluded.items() if count)
-    parts = [f"{steps.completed} steps completed, {judged} in the figures below"]
+    parts = [f"{_count(steps.completed, 'step')} completed, {judged} in the figures below"]
     if left_out:
         parts.append(f"left out: {left_out}")
     lost = sum(steps.incomplete.values())
@@ -51,9 +53,27 @@ def _steps(steps: Steps, judged: int) -> str:
     return "; ".join(parts)
 
 
-def _telemetry(telemetry: Telemetry) -> str:
+def _facts(snapshot: Snapshot) -> Iterator[str]:
+    quantiles, memory = snapshot.steps.quantiles_seconds, snapshot.whole.memory
+    if quantiles:
+        spans = (f"{name} {units.seconds(value)}" for name, value in quantiles.items())
+        yield f"Steps {', '.join(spans)}"
+    if memory is not None:
+        worst = f"{units.bytes_(memory.worst)} on r{memory.worst_rank}"
+        yield f"Peak resident memory {worst}, median {units.bytes_(memory.median)}"
+    telemetry = snapshot.telemetry
     cost = units.seconds(telemetry.overhead_seconds_per_step)
-    return (
-        f"TraceML itself: {cost} a step on the training thread, "
-        f"{telemetry.records_dropped} records lost"
-    )
+    lost = _count(telemetry.records_dropped, "record")
+    yield f"TraceML itself: {cost} a step on the training thread, {lost} lost"
+
+
+def _left_behind(snapshot: Snapshot) -> Iterator[str]:
+    """Where ranks were last seen that did not say goodbye, if the run failed."""
+    gone = [rank for rank in snapshot.ranks if not rank.parted]
+    if snapshot.run.state == "failed" and gone:
+        seen = (f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone)
+        yield f"Last heard of: {'; '.join(seen)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

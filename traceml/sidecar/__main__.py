@@ -1,4 +1,4 @@
-"""The sidecar as `traceml run` starts it: `python -m traceml.sidecar LISTENER_FD`.
+"""The sidecar as `traceml run` starts it: LISTENER_FD is its argument.
 
 Standard input brings the configuration in its first line and, when the run is
 over, how it ended. Its end without that word means that the launcher died.
@@ -15,8 +15,14 @@ from traceml.sidecar.launch import remove_endpoint
 from traceml.sidecar.process import Sidecar
 
 
-async def main() -> None:
+def main() -> None:
     """Serve the run described on standard input."""
+    asyncio.run(_serve())
+    # Everything is written; what is left is the teardown of libraries.
+    os._exit(0)
+
+
+async def _serve() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     control = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
@@ -31,6 +37,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
-    # Everything is written; what is left is the teardown of libraries.
-    os._exit(0)
+    main()

@@ -98,7 +98,7 @@ class Collector:
         ranks = tuple(self._ranks[rank].state(now) for rank in sorted(self._ranks))
         return Snapshot(
             run=self._describe(now),
-            ranks_expected=self._expected,
+            ranks_expected=0 if self.have_all_parted() else self._expected,
             ranks_reporting=sum(rank.reporting for rank in ranks),
             ranks=ranks,
             steps=self._book.steps({reason: incomplete[reason] for reason in self._incomplete}),

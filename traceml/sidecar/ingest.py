@@ -1,6 +1,7 @@
 """The gRPC border: requests in, collector's answers out, errors counted and never fatal."""
 
 import logging
+import socket
 from typing import Any
 
 import grpc
@@ -47,6 +48,8 @@ class Ingest:
 
 async def start_ingest(collector: Collector, endpoint: str) -> Any:
     """Serve the collector at `endpoint`, such as unix:///tmp/x/sidecar.sock."""
+    if _is_served(endpoint):
+        raise OSError(f"cannot listen at {endpoint}: another sidecar does")
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((handlers(Ingest(collector)),))
     try:
@@ -55,3 +58,13 @@ async def start_ingest(collector: Collector, endpoint: str) -> Any:
         raise OSError(f"cannot listen at {endpoint}") from None
     await server.start()
     return server
+
+
+def _is_served(endpoint: str) -> bool:
+    """Whether someone answers there; gRPC itself would take the socket over without a word."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(endpoint.removeprefix("unix://"))
+        except OSError:
+            return False
+    return True

@@ -1,14 +1,13 @@
 """Starting a sidecar from another process, and telling it how the run ended."""
 
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from traceml import isolated
 from traceml.sidecar.config import Config, Ending
 
 _FINISH_SECONDS = 10.0
@@ -30,13 +29,11 @@ class SidecarProcess:
     def __init__(self, config: Config, listener: socket.socket) -> None:
         with (config.directory / "sidecar.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "traceml.sidecar", str(listener.fileno())],
+                [*isolated.command("traceml.sidecar.__main__"), str(listener.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=[listener.fileno()],
-                # A user's own module in this folder must not pass for one of ours.
-                env={**os.environ, "PYTHONSAFEPATH": "1"},
                 start_new_session=True,  # the terminal's Ctrl-C is for the script
             )
         self._tell(config.to_json())

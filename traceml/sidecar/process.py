@@ -12,6 +12,7 @@ from traceml.files import write_atomically
 from traceml.report.summary import write_summary
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import Config, Ending
+from traceml.sidecar.discovery import Discovery
 from traceml.sidecar.host import HostSampler
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.ingest import start_ingest
@@ -29,6 +30,7 @@ class Sidecar:
         self._listener = listener
         self._collector = Collector(config.run)
         self._host = HostSampler()
+        self._discovery = Discovery(config.sd_file)
         self._latest: Snapshot | None = None
         self._ending: asyncio.Future[Ending]
 
@@ -54,7 +56,7 @@ class Sidecar:
         final = self._latest = self._collector.snapshot(self._host.sample())
         write_summary(final, self._config.directory)
         log.info("run %s: %s", self._config.run.name, ending.state)
-        self._withdraw()
+        self._discovery.withdraw()
         await ingest.stop(grace=None)
         for task in tasks:
             task.cancel()
@@ -103,13 +105,5 @@ class Sidecar:
         write_atomically(
             self._config.directory / "sidecar.json", json.dumps(description, indent=2) + "\n"
         )
-        if self._config.sd_file is not None:
-            reachable = socket.gethostname() if host in ("0.0.0.0", "::") else host
-            targets = [{"targets": [address(reachable, port)], "labels": {}}]
-            write_atomically(self._config.sd_file, json.dumps(targets, indent=2) + "\n")
-            self._config.sd_file.chmod(0o644)  # Prometheus runs as another user
+        self._discovery.publish(host, port)
         log.info("run %s: %s", self._config.run.name, description)
-
-    def _withdraw(self) -> None:
-        if self._config.sd_file is not None:
-            self._config.sd_file.unlink(missing_ok=True)
