@@ -1,26 +1,31 @@
-"""How large a batch is: the leading dimension and element count of its first tensor."""
+"""How large a batch is: the shape of its first tensor, samples along the first dimension."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Size, Tensor
 
 _DEPTH = 4
+_NOTHING = Size((0,))
+_SCALAR = Size((1,))
 
 
-def size_of(batch: Any) -> tuple[int, int]:
-    """Samples and elements of whatever a loader yields; zeros where no tensor is found."""
+def shape_of(batch: Any) -> Size:
+    """The shape of the first tensor in whatever a loader yields; no samples where there is none."""
     first = batch[0] if type(batch) is list and batch else batch
-    if type(first) is Tensor:  # what nearly every loader yields: told at a glance
-        shape = first.shape
-        return (shape[0] if shape else 1), shape.numel()
+    if type(first) is not Tensor:  # a tensor or a list of them is what nearly every loader yields
+        first = _first_tensor(batch)
+    return _NOTHING if first is None else first.shape or _SCALAR
+
+
+def _first_tensor(batch: Any) -> Tensor | None:
     for _ in range(_DEPTH):
         if isinstance(batch, Tensor):
-            return (batch.shape[0] if batch.dim() else 1), batch.numel()
+            return batch
         if isinstance(batch, (list, tuple)) and batch:
             batch = batch[0]
         elif isinstance(batch, Mapping) and batch:
             batch = next(iter(batch.values()))
         else:
             break
-    return 0, 0
+    return None

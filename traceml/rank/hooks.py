@@ -14,7 +14,7 @@ import torch
 from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
 
-from traceml.rank.batch import size_of
+from traceml.rank.batch import shape_of
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.recorder import Recorder
@@ -65,10 +65,10 @@ def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
             finally:
                 recorder.leave(previous)
             try:
-                samples, elements = size_of(batch)
+                shape = shape_of(batch)
                 slots = recorder.slots
-                slots[SAMPLES] += samples
-                slots[ELEMENTS] += elements
+                slots[SAMPLES] += shape[0]
+                slots[ELEMENTS] += shape.numel()
             except Exception:
                 recorder.faults += 1
             return batch
