@@ -1,6 +1,7 @@
 """The training that is timed: a chain of layers, two parameters each, on one thread."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns, thread_time_ns
@@ -19,6 +20,7 @@ _LAYERS: dict[int, Callable[[int], Any]] = {
     400: nn.LayerNorm,
 }
 _BATCH = 32
+_RECORDS: deque[list[int]] = deque(maxlen=1_000)
 
 Step = Callable[[Any], None]
 Times = dict[str, list[int]]  # `wall` and `cpu`, the latter of the training thread alone
@@ -39,6 +41,22 @@ class Workload:
         loss = nn.functional.mse_loss(self.model(inputs), targets)
         loss.backward()
         self.optimizer.step()
+
+    def marked_step(self, batch: tuple[Any, Any]) -> None:
+        """The same step with bare timestamps written into it: the least that tracing can cost."""
+        marks = [perf_counter_ns(), perf_counter_ns()]
+        inputs, targets = batch
+        self.optimizer.zero_grad()
+        marks.append(perf_counter_ns())
+        predicted = self.model(inputs)
+        marks.append(perf_counter_ns())
+        loss = nn.functional.mse_loss(predicted, targets)
+        marks.append(perf_counter_ns())
+        loss.backward()
+        marks += [perf_counter_ns(), perf_counter_ns()]
+        self.optimizer.step()
+        marks += [perf_counter_ns(), perf_counter_ns(), perf_counter_ns()]
+        _RECORDS.append(marks)
 
     def time(self, step: Step, steps: int) -> Times:
         """Nanoseconds of each of `steps` steps, fetch included: by the clock, and on the CPU."""
