@@ -28,7 +28,7 @@ class Size:
     short_steps: int = 200
 
 
-FULL = Size(rounds=7, steps={8: 8_000, 400: 800})
+FULL = Size(rounds=3, steps={8: 4_000, 400: 300})
 QUICK = Size(rounds=1, steps={8: 2_000, 400: 150})
 
 

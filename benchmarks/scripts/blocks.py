@@ -45,7 +45,7 @@ def main() -> None:
     switch = Switch()
     switch.off()
     block = arguments.steps + _SETTLE_STEPS
-    training = workload(arguments.parameters, _WARM_STEPS + (2 * arguments.blocks + 1) * block)
+    training = workload(arguments.parameters, _WARM_STEPS + (3 * arguments.blocks + 1) * block)
     training.time(training.step, _WARM_STEPS)
     before = {thread.id for thread in psutil.Process().threads()}
     begin = monotonic()
@@ -79,13 +79,17 @@ def _alternate(
         with trace_step(model):
             training.step(batch)
 
-    bare, traced = [_block(training, bare_step, steps)], []
+    def marked_step(batch: Any) -> None:
+        training.marked_step(batch)
+
+    bare, traced, marked = [_block(training, bare_step, steps)], [], []
     for _ in range(blocks):
         switch.on()
         traced.append(_block(training, traced_step, steps))
         switch.off()
         bare.append(_block(training, bare_step, steps))
-    return {"bare": bare, "traced": traced}
+        marked.append(_block(training, marked_step, steps))
+    return {"bare": bare, "traced": traced, "marked": marked}
 
 
 def _block(training: Workload, step: Step, steps: int) -> Times:
