@@ -183,3 +183,39 @@ def test_a_model_that_is_never_called_has_no_forward(tracer: Tracer) -> None:
     with trace_step(model):
         model.inner(torch.ones(2, 4)).sum().backward()
     assert math.isnan(forward_ns(tracer)[0])
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_step_compiled_with_its_backward_is_not_broken_further(
+    dynamo: None, tracer: Tracer, marked: bool
+) -> None:
+    def graphs(model: torch.nn.Module) -> tuple[int, int]:
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        counter = torch._dynamo.testing.CompileCounter()
+
+        @torch.compile(backend=counter)
+        def train(x: torch.Tensor) -> None:
+            model(x).sum().backward()
+
+        for _ in range(4):
+            with trace_step(model):
+                train(torch.ones(2, 4))
+        return counter.frame_count, sum(torch._dynamo.utils.counters["graph_break"].values())
+
+    model = Net()
+    with trace_step(model):
+        pass
+    if marked:
+        tracer._ready.attach(model)
+    traced = graphs(model)
+    tracer.close()
+    assert traced == graphs(Net())
+
+
+def test_a_model_that_comes_after_scopes_without_one_is_timed(dynamo: None, tracer: Tracer) -> None:
+    with trace_step():
+        pass
+    model = Net(slow=True)
+    train(model)
+    assert forward_ns(tracer)[-1] >= PAUSE * 1e9

@@ -10,17 +10,21 @@ from typing import Any
 from traceml.cli import rundir
 from traceml.cli.errors import CANNOT_CREATE, CommandError
 from traceml.sidecar.config import Config, RunIdentity
+from traceml.sidecar.launch import socket_endpoint
 from traceml.sidecar.listen import address, bind
 
 
 def prepare(
     chosen: dict[str, Any],
     default_name: str,
-    endpoint: str,
+    endpoint: str | None = None,
     node: int | None = None,
     ranks_expected: int | None = None,
 ) -> tuple[Config, socket.socket]:
-    """Make the run's folder and take its port; CommandError where that can't be done."""
+    """Make the run's folder and take its port; CommandError where that can't be done.
+
+    Without an `endpoint` the ranks get a socket of their own, to be removed at the end.
+    """
     name = rundir.check_name(chosen["run_name"] or default_name)
     sd_file: Path | None = chosen["sd_file"]
     if sd_file is not None and (sd_file.is_dir() or not sd_file.absolute().parent.is_dir()):
@@ -34,8 +38,14 @@ def prepare(
         started_at=time.time(),
         ranks_expected=ranks_expected,
     )
-    sd_file = sd_file and sd_file.absolute()
-    return Config(run, directory, endpoint, chosen["interval"], sd_file), listener
+    config = Config(
+        run=run,
+        directory=directory,
+        endpoint=endpoint or socket_endpoint(),
+        interval_seconds=chosen["interval"],
+        sd_file=sd_file and sd_file.absolute(),
+    )
+    return config, listener
 
 
 def metrics_url(listener: socket.socket) -> str:

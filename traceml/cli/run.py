@@ -13,7 +13,7 @@ from traceml.cli.errors import NO_INPUT, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.cli.script import run_script
 from traceml.sidecar.config import Ending
-from traceml.sidecar.launch import SidecarProcess, remove_endpoint, socket_endpoint
+from traceml.sidecar.launch import SidecarProcess, remove_endpoint
 from traceml.sidecar.listen import bind
 from traceml.wire import ENDPOINT_VARIABLE
 
@@ -41,7 +41,6 @@ _TORCHRUN = {
     "--master-port": "port on node 0, for the static rendezvous",
     "--max-restarts": "how often failed workers are started again",
 }
-
 
 _RENDEZVOUS = ("--nnodes", "--node-rank", "--rdzv", "--master")
 
@@ -78,18 +77,19 @@ def execute(parsed: argparse.Namespace) -> int:
     if chosen["disable_traceml"]:
         return run_script(command, {**os.environ, **_torchrun_s_own(parsed)})
     default_name = rundir.default_name(parsed.module or parsed.script, parsed.rdzv_id)
-    endpoint = socket_endpoint()
-    config, listener = prepare(chosen, default_name, endpoint, _node(parsed), _expected(parsed))
+    config, listener = prepare(
+        chosen, default_name, node=_node(parsed), ranks_expected=_expected(parsed)
+    )
     with listener:
         sidecar = SidecarProcess(config, listener)
         say(
             f"run {config.run.name}, metrics at {metrics_url(listener)}, "
             f"files in {config.directory}"
         )
-    environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: endpoint}
+    environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: config.endpoint}
     exit_code = run_script(command, environment)
     _finish(sidecar, exit_code, config.directory)
-    remove_endpoint(endpoint)
+    remove_endpoint(config.endpoint)
     return exit_code
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from traceml.cli import settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
-from traceml.sidecar.launch import remove_endpoint, socket_endpoint
+from traceml.sidecar.launch import remove_endpoint
+from traceml.wire import ENDPOINT_VARIABLE
 
 _EPILOG = """\
 It prints the TRACEML_ENDPOINT that the training processes need in their environment,
@@ -40,15 +41,17 @@ def add_parser(commands: Any) -> None:
 def execute(parsed: argparse.Namespace) -> int:
     """Serve until told to end."""
     chosen = settings.resolve(parsed, settings.SHARED)
-    endpoint = _checked(parsed.listen) if parsed.listen else socket_endpoint()
+    endpoint = _checked(parsed.listen) if parsed.listen else None
     config, listener = prepare(chosen, "sidecar", endpoint)
     say(
         f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}\n"
-        f"traceml: start the training with TRACEML_ENDPOINT={endpoint}"
+        f"traceml: start the training with {ENDPOINT_VARIABLE}={config.endpoint}"
     )
-    _serve(config, listener)
-    if not parsed.listen:
-        remove_endpoint(endpoint)
+    try:
+        _serve(config, listener)
+    finally:
+        if endpoint is None:
+            remove_endpoint(config.endpoint)
     return 0
 
 

@@ -30,21 +30,22 @@ def install(recorder: Recorder, ready: ReadyMark, patches: Patches) -> None:
         wait = _collective(recorder)
         patches.replace(torch._C._distributed_c10d.Work, "wait", wait)
         patches.replace(torch.distributed, "_broadcast_coalesced", wait)
-    if _accelerator_available():
+    if _is_built_for_accelerators():
         hook_copies(recorder, patches)
 
 
 def hook_copies(recorder: Recorder, patches: Patches) -> None:
-    """Time copies from host to device; only of use where there is a device."""
-    recorder.measures(H2D)
+    """Time copies from host to device."""
     for name in ("to", "cuda"):
         patches.replace(torch.Tensor, name, _copy(recorder))
 
 
-def _accelerator_available() -> bool:
-    accelerator = getattr(torch, "accelerator", None)
-    available = torch.cuda.is_available if accelerator is None else accelerator.is_available
-    return bool(available())
+def _is_built_for_accelerators() -> bool:
+    """Whether this torch could use one. Asking for a device would start its driver,
+    and a process that forks after that can't use it in its children.
+    """
+    kinds = (getattr(torch.version, kind, None) for kind in ("cuda", "hip", "xpu"))
+    return any(kinds) or bool(torch.backends.mps.is_built())
 
 
 def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
@@ -81,15 +82,21 @@ def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
 def _copy(recorder: Recorder) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         is_compiling = torch.compiler.is_dynamo_compiling
+        seen = False
 
         @functools.wraps(original)
         def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal seen
             if is_compiling() or not self.is_cpu or get_ident() != recorder.thread:
                 return original(self, *args, **kwargs)
             since = clock()
             copied = original(self, *args, **kwargs)
-            if not copied.is_cpu:
-                recorder.charge(H2D, since)
+            if copied.is_cpu:
+                return copied
+            if not seen:
+                seen = True
+                recorder.measures(H2D)
+            recorder.charge(H2D, since)
             return copied
 
         return copy

@@ -53,6 +53,11 @@ class ReadyMark:
         self.attached = False
         self._depth = 0
 
+    @property
+    def callbacks(self) -> tuple[Callable[..., None], ...]:
+        """What torch calls during a backward."""
+        return self._fired, self._queue, self._mark
+
     def begin(self, arguments: tuple[Any, ...]) -> None:
         """A backward is about to run; `arguments` are its own."""
         self._depth += 1

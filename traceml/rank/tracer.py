@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from multiprocessing.util import Finalize
 from threading import get_ident
@@ -38,10 +39,11 @@ class Tracer(AbstractContextManager[None]):
         self._ready = ReadyMark(self.recorder)
         self._patches = Patches()
         self._root: Root | None = None
-        self._timed: Any = None  # what stands in the root's place while it is timed
+        self._timed: Any = object()  # what a timed root holds; no model holds this
         self.model: torch.nn.Module | None = None  # of the scope about to be entered
         self._sender: Sender | None = None
         self._depth = 0
+        self._settled = False
         self.hook()
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._inert
@@ -52,14 +54,10 @@ class Tracer(AbstractContextManager[None]):
             return
         self._depth += 1
         model, self.model = self.model, None
-        # A model that is timed already needs nothing: this is every step but the first.
-        if self._timed is not None and (model is None or is_timed(model, self._timed)):
-            return
+        if self._settled and (model is None or is_timed(model, self._timed)):
+            return  # every step but the first
         try:
-            if self._sender is None:
-                self._start(model)
-            if model is not None:
-                self._adopt(model)
+            self._settle(model)
         except Exception as error:
             self._fail(error)
 
@@ -102,6 +100,13 @@ class Tracer(AbstractContextManager[None]):
         """Whether training turns out to run on another thread than the one that imported us."""
         return self._sender is None and self.recorder.thread != NOBODY
 
+    def _settle(self, model: torch.nn.Module | None) -> None:
+        if self._sender is None:
+            self._start(model)
+        if model is not None and not is_timed(model, self._timed):
+            self._adopt(model)
+        self._settled = _hide_from_dynamo((*self._ready.callbacks, torch.autograd.backward))
+
     def _start(self, model: torch.nn.Module | None) -> None:
         self.recorder.thread = get_ident()
         if is_distributed():
@@ -121,7 +126,6 @@ class Tracer(AbstractContextManager[None]):
         self._timed = self._root.timed
         if is_distributed():
             self._ready.attach(model)
-        _hide_from_dynamo(self._ready)
 
     def _fail(self, error: Exception) -> None:
         self.recorder.faults += 1
@@ -146,9 +150,13 @@ class Tracer(AbstractContextManager[None]):
             self._sender.close()
 
 
-def _hide_from_dynamo(ready: ReadyMark) -> None:
-    """Where backward runs inside a compiled function, dynamo would compile our hooks too."""
-    if "torch._dynamo" in sys.modules:
-        skip = torch._dynamo.eval_frame.skip_code
-        for hook in (ready._fired, ready._queue, ready._mark, torch.autograd.backward):
-            skip(hook.__code__)
+def _hide_from_dynamo(hooks: tuple[Callable[..., Any], ...]) -> bool:
+    """Where backward runs inside a compiled function, dynamo would compile our hooks too.
+
+    False while dynamo is not there: to import it takes seconds, and most never need it.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return False
+    for hook in hooks:
+        torch._dynamo.eval_frame.skip_code(hook.__code__)
+    return True

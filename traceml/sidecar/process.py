@@ -50,6 +50,8 @@ class Sidecar:
         ]
         if control is not None:
             tasks.append(asyncio.create_task(self._listen(control)))
+        for task in tasks:
+            task.add_done_callback(self._on_done)
         self._announce()
         ending = await self._ending
         self._collector.end(ending.state, ending.exit_code)
@@ -80,6 +82,12 @@ class Sidecar:
         while self._collector.is_anyone_reporting():
             await asyncio.sleep(0.5)
         self._end(Ending("interrupted", None))
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        """A part that failed ends the sidecar, which would serve what is no longer so."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._ending.done():
+            self._ending.set_exception(error)
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
