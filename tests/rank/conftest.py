@@ -3,6 +3,7 @@ from dataclasses import dataclass, field
 from time import sleep
 
 import pytest
+import torch
 
 from traceml.rank import hooks, step
 from traceml.rank import tracer as tracers
@@ -68,3 +69,14 @@ def recorded(recorder: Recorder) -> Records:
 
 def dawdle() -> None:
     sleep(PAUSE)
+
+
+class SlowBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+        dawdle()
+        return gradient

@@ -10,7 +10,7 @@ from torch.optim import optimizer as optimizers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
-from tests.rank.conftest import PAUSE, Traced, dawdle
+from tests.rank.conftest import PAUSE, SlowBackward, Traced, dawdle
 from traceml.rank.batch import shape_of
 from traceml.rank.hooks import hook_copies
 
@@ -133,17 +133,6 @@ def test_lbfgs_does_not_count_its_closure_as_optimizer(traced: Traced) -> None:
     _, step = traced.records()
     assert step["backward_ns"] >= 2 * PAUSE_NS
     assert step["optimizer_ns"] < step["backward_ns"]
-
-
-class SlowBackward(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-        dawdle()
-        return gradient
 
 
 def test_backward_is_found_by_either_of_its_names(traced: Traced) -> None:

@@ -7,21 +7,10 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tests.rank.conftest import PAUSE, Traced, dawdle
+from tests.rank.conftest import PAUSE, SlowBackward, Traced, dawdle
 from traceml.rank.slots import COLLECTIVE_WAIT
 
 PAUSE_NS = PAUSE * 1e9
-
-
-class SlowBackward(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-        dawdle()
-        return gradient
 
 
 class Net(torch.nn.Module):
