@@ -4,7 +4,7 @@ from collections import deque
 
 from traceml.rank.slots import STEP, Row
 
-CAPACITY = 65_536  # a quarter second of the shortest steps that Python can make
+CAPACITY = 65_536  # a quarter second at 260 000 steps a second
 
 
 class Ring:
