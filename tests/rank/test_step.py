@@ -78,6 +78,16 @@ def test_a_fault_of_ours_is_counted_and_stays_with_us(
     assert (tracer.recorder.faults, steps(tracer)) == (1, 0)
 
 
+def test_a_scope_around_something_that_is_no_model_does_not_raise(tracer: Tracer) -> None:
+    with trace_step(torch.nn.Linear(1, 1)):
+        pass
+    tracer._settled = True  # as once dynamo is there
+    for _ in range(2):
+        with trace_step("no model"):
+            pass
+    assert tracer.recorder.faults == 1
+
+
 def test_where_tracing_cannot_start_the_training_runs_and_one_line_says_why(
     tmp_path: Path,
 ) -> None:

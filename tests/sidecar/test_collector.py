@@ -13,7 +13,12 @@ from tests.builders import (
     start_ranks,
     timed_records,
 )
-from traceml.sidecar.collector import Collector, ProtocolTooNewError, UnknownSessionError
+from traceml.sidecar.collector import (
+    MAX_NOTES,
+    Collector,
+    ProtocolTooNewError,
+    UnknownSessionError,
+)
 from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, Tag, encode
@@ -227,3 +232,27 @@ def test_a_snapshot_does_not_change_with_the_run(collector: Collector) -> None:
     assert (seen.steps, before.steps.completed) == (3, 3)
     assert seen.records_dropped == dropped
     assert before.steps.excluded == excluded
+
+
+def test_a_rank_that_an_elastic_restart_left_out_need_not_say_goodbye(
+    collector: Collector,
+) -> None:
+    start_ranks(collector, 2)
+    (alone,) = start_ranks(collector, 1, attempt=1)
+    alone.goodbye()
+    assert collector.have_all_parted()
+    assert look(collector).ranks_expected == 0
+
+
+def test_failed_requests_are_told_in_the_notes(collector: Collector) -> None:
+    assert look(collector).notes == ()
+    collector.failed_requests = 2
+    (note,) = look(collector).notes
+    assert note.startswith("2 requests failed inside the sidecar")
+
+
+def test_notes_are_bounded(collector: Collector) -> None:
+    for protocol in range(2, 200):
+        with pytest.raises(ProtocolTooNewError):
+            collector.hello(pb.HelloRequest(protocol=protocol, session="x"))
+    assert len(look(collector).notes) == MAX_NOTES

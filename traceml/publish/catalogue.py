@@ -153,7 +153,7 @@ CATALOGUE: tuple[Metric, ...] = (
     ),
     Metric(
         "traceml_ranks_expected", "gauge", "", (),
-        "How many ranks this node should have.",
+        "How many ranks this node should have; 0 once all have said goodbye.",
         _one(lambda s: s.ranks_expected),
     ),
     Metric(

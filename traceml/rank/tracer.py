@@ -54,9 +54,9 @@ class Tracer(AbstractContextManager[None]):
             return
         self._depth += 1
         model, self.model = self.model, None
-        if self._settled and (model is None or is_timed(model, self._timed)):
-            return  # every step but the first
         try:
+            if self._settled and (model is None or is_timed(model, self._timed)):
+                return  # every step but the first
             self._settle(model)
         except Exception as error:
             self._fail(error)

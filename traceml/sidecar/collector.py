@@ -13,6 +13,8 @@ from traceml.snapshot import Host, RankState, Run, Snapshot, Telemetry
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, decode
 
+MAX_NOTES = 20  # a rank that keeps sending nonsense must not fill the memory
+
 
 class ProtocolTooNewError(Exception):
     """A rank speaks a protocol that this sidecar does not know."""
@@ -40,6 +42,7 @@ class Collector:
         self._exit_code: int | None = None
         self._ended_at: float | None = None
         self._notes: dict[str, None] = {}
+        self.failed_requests = 0
 
     def hello(self, request: pb.HelloRequest) -> pb.HelloReply:
         """Open a session; a second one of the same rank begins a new attempt."""
@@ -49,7 +52,7 @@ class Collector:
                 f"rank {identity.rank} (traceml-exporter {identity.traceml}) speaks protocol "
                 f"{request.protocol}, this sidecar at most {PROTOCOL}: update the sidecar"
             )
-            self._notes[message] = None
+            self._note(message)
             raise ProtocolTooNewError(message)
         if request.session not in self._sessions and request.session not in self._superseded:
             self._open_session(request.session, identity)
@@ -81,8 +84,10 @@ class Collector:
         return any(rank.is_reporting(now) for rank in self._ranks.values())
 
     def have_all_parted(self) -> bool:
-        """Whether there were ranks and each has said goodbye."""
-        return bool(self._ranks) and all(rank.parted for rank in self._ranks.values())
+        """Whether every rank of the current attempt was there and has said goodbye."""
+        current = [rank for rank in self._ranks.values() if rank.attempt == self._attempt]
+        complete = bool(current) and len(current) >= (self._expected or 1)
+        return complete and all(rank.parted for rank in current)
 
     def end(self, state: str, exit_code: int | None) -> None:
         """The run is over: what is still waiting will not be completed."""
@@ -151,7 +156,7 @@ class Collector:
         try:
             records = decode(batch)
         except ValueError as error:
-            self._notes[f"rank {rank.identity.rank} sent a batch that is no batch: {error}"] = None
+            self._note(f"rank {rank.identity.rank} sent a batch that is no batch: {error}")
             rank.count_lost("malformed", batch.records)
             return
         rank.count(records)
@@ -184,8 +189,15 @@ class Collector:
             python=first.python,
         )
 
+    def _note(self, message: str) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes[message] = None
+
     def _fault_notes(self) -> list[str]:
-        return [
+        failed = [
+            f"{self.failed_requests} requests failed inside the sidecar; sidecar.log says why"
+        ] if self.failed_requests else []  # fmt: skip
+        return failed + [
             f"rank {number}: {rank.faults} errors inside TraceML's own hooks were swallowed; "
             "tracing may have stopped early there"
             for number, rank in sorted(self._ranks.items())

@@ -18,7 +18,6 @@ class Ingest:
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
-        self.errors = 0
 
     async def hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
         """Open a session."""
@@ -41,7 +40,7 @@ class Ingest:
         except UnknownSessionError as unknown:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(unknown))
         except Exception:
-            self.errors += 1
+            self._collector.failed_requests += 1
             log.exception("a request failed")
             await context.abort(grpc.StatusCode.INTERNAL, "the sidecar could not take this")
 
