@@ -22,18 +22,32 @@ class Case:
     processes: int
     blocks: int
     steps: int
+    scoped: bool = False
 
     @property
     def label(self) -> str:
         kind = "single process" if self.processes == 1 else f"DDP, {self.processes} gloo ranks"
-        return f"{self.parameters} parameters, {kind}"
+        return f"{self.parameters} parameters, {kind}{', trace_step' if self.scoped else ''}"
 
 
-FULL = (Case(8, 1, 300, 40), Case(400, 1, 300, 8), Case(8, 2, 200, 25), Case(400, 2, 150, 6))
-QUICK = (Case(8, 1, 60, 30), Case(400, 1, 40, 6), Case(8, 2, 40, 20), Case(400, 2, 20, 5))
+FULL = (
+    Case(8, 1, 300, 40),
+    Case(8, 1, 300, 40, scoped=True),
+    Case(400, 1, 300, 8),
+    Case(8, 2, 200, 25),
+    Case(400, 2, 150, 6),
+)
+QUICK = (
+    Case(8, 1, 60, 30),
+    Case(8, 1, 60, 30, scoped=True),
+    Case(400, 1, 40, 6),
+    Case(8, 2, 40, 20),
+    Case(400, 2, 20, 5),
+)
 
 _HOW = (
-    "Blocks of steps in turn in one process below `traceml run`, with a live sidecar: bare, "
+    "Blocks of steps in turn in one process below `traceml run`, with a live sidecar and, unless "
+    "the row says otherwise, without a word of TraceML in the loop: bare, "
     "traced, bare, marked, traced, bare, ... Before a bare block every hook is taken out, before "
     "a traced one put back; the first 3 steps after a switch are not counted. Added by medians: "
     "the median step of a traced block less the mean of the medians of the bare blocks before "
@@ -75,6 +89,7 @@ def _measure(case: Case) -> dict[str, Any]:
             *("--blocks", str(case.blocks)),
             *("--steps", str(case.steps)),
             *("--out", str(out)),
+            *(["--scoped"] if case.scoped else []),
         ]
         command = traced(SCRIPTS / "blocks.py", arguments, Path(folder) / "logs", case.processes)
         run(command, Path(folder) / "output.txt", f"step: {case.label}")

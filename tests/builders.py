@@ -9,7 +9,8 @@ from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
 from traceml.snapshot import Host, Snapshot
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.columns import PHASES, PROTOCOL, VALUES, Records, Tag, encode
+from traceml.wire.columns import PHASES, PROTOCOL, VALUES, Records, encode
+from traceml.wire.tags import Tag
 
 STARTED_AT = 1_700_000_000.0
 GIB = float(2**30)

@@ -13,16 +13,17 @@ name here does nothing.
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "trace_step"]
+__all__ = ["__version__", "step_tag", "trace_step"]
 
 if TYPE_CHECKING:
-    from traceml.rank.step import trace_step
+    from traceml.rank.step import step_tag, trace_step
 
 
 def __getattr__(name: str) -> Any:
     # Late, because it needs torch, and the command line must not.
-    if name == "trace_step":
-        from traceml.rank.step import trace_step
+    if name in ("step_tag", "trace_step"):
+        from traceml.rank import step
 
-        return trace_step
+        found = globals()[name] = getattr(step, name)
+        return found
     raise AttributeError(f"module 'traceml' has no attribute {name!r}")

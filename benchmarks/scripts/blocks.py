@@ -17,9 +17,10 @@ import torch
 from benchmarks.scripts.workload import Step, Times, Workload, workload
 from traceml import trace_step
 from traceml.rank import step as tracing
+from traceml.rank.events import ABANDON
 
 _WARM_STEPS = 20
-_SETTLE_STEPS = 3  # after each switch: the root is adopted again, the ready mark learned again
+_SETTLE_STEPS = 3  # after each switch: the root is found again, the ready mark learned again
 
 
 class Switch:
@@ -35,9 +36,9 @@ class Switch:
         assert not hasattr(torch.autograd.backward, "__wrapped__")
 
     def on(self) -> None:
-        """Hook torch again; the next scope adopts the model again."""
+        """Hook torch and the model again."""
         self._tracer.hook()
-        self._tracer.recorder.abandon()
+        self._tracer.recorder.mark(ABANDON)
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def main() -> None:
     training.time(training.step, _WARM_STEPS)
     before = {thread.id for thread in psutil.Process().threads()}
     begin = monotonic()
-    blocks = _alternate(training, switch, arguments.blocks, arguments.steps)
+    blocks = _alternate(training, switch, arguments)
     beside = _cpu_seconds_of_others(before) / (monotonic() - begin)
     if os.environ.get("RANK", "0") == "0":
         result = {**blocks, "cores_beside": beside}
@@ -63,19 +64,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--parameters", type=int, required=True)
     parser.add_argument("--blocks", type=int, required=True)
     parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--scoped", action="store_true", help="with trace_step in the loop")
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
 
 
 def _alternate(
-    training: Workload, switch: Switch, blocks: int, steps: int
+    training: Workload, switch: Switch, arguments: argparse.Namespace
 ) -> dict[str, list[Times]]:
-    model = training.model
+    model, steps = training.model, arguments.steps
 
     def bare_step(batch: Any) -> None:
         training.step(batch)
 
-    def traced_step(batch: Any) -> None:
+    def scoped_step(batch: Any) -> None:
         with trace_step(model):
             training.step(batch)
 
@@ -83,7 +85,8 @@ def _alternate(
         training.marked_step(batch)
 
     bare, traced, marked = [_block(training, bare_step, steps)], [], []
-    for _ in range(blocks):
+    traced_step = scoped_step if arguments.scoped else bare_step
+    for _ in range(arguments.blocks):
         switch.on()
         traced.append(_block(training, traced_step, steps))
         switch.off()

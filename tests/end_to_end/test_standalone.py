@@ -19,7 +19,7 @@ def test_a_sidecar_on_its_own_serves_a_script_that_finds_its_endpoint(launcher: 
     sidecar.send_signal(signal.SIGTERM)
     finished = launcher.finish(sidecar)
     assert finished.exit_code == 0
-    assert f"TRACEML_ENDPOINT={endpoint}" in finished.stderr
+    assert f"traceml env {endpoint}" in finished.stderr
     assert "40 steps completed" in finished.stderr
     assert finished.summary["run"]["status"] == "completed"
 

@@ -45,6 +45,7 @@ def test_help_version_and_errors_work_without_torch(python: str, launcher: Launc
         return launcher.finish(launcher.popen([python, "-m", "traceml", *arguments]))
 
     assert call("--version").stdout.startswith("traceml 0")
-    assert "TRACEML_ENDPOINT" in call("sidecar", "--help").stdout
+    assert "traceml env" in call("sidecar", "--help").stdout
+    assert "TRACEML_ENDPOINT=" in call("env", "unix:///tmp/a.sock").stdout
     assert call("run", "nosuch.py").exit_code == 66
     assert subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 1

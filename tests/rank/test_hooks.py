@@ -1,18 +1,33 @@
 """Torch itself, hooked: each phase is found, and torch behaves as before."""
 
+import io
 import math
 import threading
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
-from torch.optim import optimizer as optimizers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
-from tests.rank.conftest import PAUSE, SlowBackward, Traced, dawdle
+from tests.rank.conftest import (
+    PAUSE,
+    LocalTracer,
+    SlowBackward,
+    Traced,
+    dawdle,
+    places,
+    recorded,
+)
+from traceml import trace_step
 from traceml.rank.batch import shape_of
+from traceml.rank.dynamo import hook_compilation
+from traceml.rank.events import ABANDON, Recorder
 from traceml.rank.hooks import hook_copies
+from traceml.rank.patches import Patches
+from traceml.wire.tags import Tag
 
 PAUSE_NS = PAUSE * 1e9
 
@@ -52,11 +67,9 @@ def test_the_iterator_of_a_loader_keeps_its_type_and_length(traced: Traced) -> N
 
 
 def test_an_iterator_made_before_the_hooks_is_timed_too(traced: Traced) -> None:
-    traced.patches.undo()
+    traced.unhook()
     iterator = iter(DataLoader(SlowStream(), batch_size=1))
-    from traceml.rank import hooks
-
-    hooks.install(traced.recorder, traced.ready, traced.patches)
+    traced.hook()
     next(iterator)
     traced.recorder.finish()
     assert traced.records()[0]["dataloader_ns"] >= PAUSE_NS
@@ -111,7 +124,7 @@ def test_an_optimizer_that_raises_does_not_swallow_the_next_step(traced: Traced)
     optimizer = torch.optim.SGD([parameter()], lr=0.1)
     with pytest.raises(RuntimeError, match="from the user"):
         optimizer.step(explode)
-    traced.recorder.abandon()
+    traced.recorder.mark(ABANDON)
     SlowSGD([parameter()], lr=0.1).step()
     traced.recorder.finish()
     assert traced.records()[0]["optimizer_ns"] >= PAUSE_NS
@@ -167,29 +180,122 @@ def test_a_copy_to_another_device_is_h2d_and_one_on_the_host_is_not(traced: Trac
     assert on_host == 0
 
 
-def test_everything_is_as_it_was_when_the_hooks_are_gone() -> None:
-    from traceml.rank import hooks
-    from traceml.rank.patches import Patches
-    from traceml.rank.ready import ReadyMark
-    from traceml.rank.recorder import Recorder
-    from traceml.rank.ring import Ring
+def test_what_a_silenced_recorder_gets_makes_no_steps(traced: Traced) -> None:
+    traced.records()
+    traced.recorder.silence()
+    weight = parameter()
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for (batch,) in DataLoader(TensorDataset(torch.ones(2, 3))):
+        (weight * batch).sum().backward()
+        torch.autograd.grad((weight * batch).sum(), [weight])
+        optimizer.step()
+        optimizer.zero_grad()
+    assert traced.records() == []
 
-    def places() -> list[object]:
-        distributed = torch.distributed
-        return [
-            torch.utils.data.dataloader._BaseDataLoaderIter.__next__,
-            torch.autograd.backward,
-            distributed.distributed_c10d.Work.wait,
-            distributed._broadcast_coalesced,
-            torch.Tensor.to,
-            list(optimizers._global_optimizer_pre_hooks),
-            list(optimizers._global_optimizer_post_hooks),
-        ]
 
-    before = places()
-    recorder, patches = Recorder(Ring()), Patches()
-    hooks.install(recorder, ReadyMark(recorder), patches)
-    hook_copies(recorder, patches)
-    assert all(now != then for now, then in zip(places(), before, strict=True))
+def test_a_gradient_taken_by_autograd_grad_is_backward(traced: Traced) -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    torch.autograd.grad(SlowBackward.apply(weight.sum()), [weight])
+    traced.recorder.finish()
+    assert traced.records()[0]["backward_ns"] >= PAUSE_NS
+
+
+def test_a_scaler_that_skips_the_optimizer_ends_a_step_all_the_same(tracer: LocalTracer) -> None:
+    weight = parameter()
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    for number in range(4):
+        loss = weight.sum() * (float("inf") if number == 2 else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    assert len(recorded(tracer, ended=True)) == 4
+
+
+def test_saving_tags_the_step(traced: Traced) -> None:
+    for number in range(3):
+        if number == 1:
+            torch.save({}, io.BytesIO())
+        traced.recorder.finish()
+    assert recorded(traced).tags.tolist() == [Tag.WARMUP, Tag.CHECKPOINT, 0]
+
+
+def test_saving_on_a_thread_of_the_user_s_own_tags_nothing(traced: Traced) -> None:
+    traced.recorder.finish()
+    thread = threading.Thread(target=torch.save, args=({}, io.BytesIO()))
+    thread.start()
+    thread.join()
+    traced.recorder.finish()
+    assert recorded(traced).tags.tolist() == [Tag.WARMUP, 0]
+
+
+def test_a_distributed_checkpoint_tags_the_step(
+    tracer: LocalTracer, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    for number in range(3):
+        with trace_step():
+            if number == 1:
+                torch.distributed.checkpoint.save({"x": torch.ones(1)}, checkpoint_id=tmp_path)
+    assert recorded(tracer).tags.tolist() == [Tag.WARMUP, Tag.CHECKPOINT, 0]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_compiling_tags_the_step(dynamo: None, tracer: LocalTracer) -> None:
+    double = torch.compile(lambda x: x * 2, backend="eager")
+    for number in range(4):
+        with trace_step():
+            if number:
+                double(torch.ones(2))
+    assert recorded(tracer).tags.tolist() == [Tag.WARMUP, Tag.COMPILE, 0, 0]
+
+
+def test_an_optimizer_that_the_user_deletes_is_freed_and_its_successor_told_apart(
+    tracer: LocalTracer,
+) -> None:
+    weight = parameter()
+    for _ in range(3):
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        gone = weakref.ref(optimizer)
+        for _ in range(2):
+            weight.sum().backward()
+            optimizer.step()
+        del optimizer
+        assert gone() is None
+    assert recorded(tracer, ended=True).tags.tolist() == [Tag.WARMUP, 0] * 3
+
+
+def test_what_somebody_else_put_over_a_hook_stays_when_an_optimizer_steps(
+    traced: Traced,
+) -> None:
+    zeroed: list[object] = []
+    ours = torch.optim.Optimizer.zero_grad
+
+    def theirs(self: torch.optim.Optimizer, *args: bool) -> None:
+        zeroed.append(self)
+        ours(self, *args)
+
+    torch.optim.Optimizer.zero_grad = theirs
+    optimizer = torch.optim.SGD([parameter()], lr=0.1)
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.optim.Optimizer.zero_grad = ours.__wrapped__
+    assert zeroed == [optimizer]
+
+
+def test_hooks_can_be_taken_back_though_the_user_has_reset_dynamo(dynamo: None) -> None:
+    recorder, patches = Recorder(), Patches()
+    hook_compilation(torch._dynamo, recorder, patches)
+    torch._dynamo.reset()
     patches.undo()
+    assert torch._dynamo.callback_handler.start_callbacks == []
+
+
+def test_everything_is_as_it_was_when_the_hooks_are_gone() -> None:
+    before = places()
+    tracer = LocalTracer()
+    hook_copies(tracer.recorder, tracer._patches)
+    changed = {name for name, now in places().items() if now != before[name]}
+    assert changed >= before.keys() - {"module hooks"}
+    tracer.unhook()
     assert places() == before

@@ -15,9 +15,12 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import traceml
+from tests.rank.conftest import LocalTracer, recorded
+from traceml import trace_step
 from traceml.rank import sender as senders
 from traceml.rank import step
-from traceml.rank.slots import COLLECTIVE_WAIT, to_records
+from traceml.rank.events import DISTRIBUTED
+from traceml.rank.slots import to_records
 from traceml.rank.tracer import Tracer
 from traceml.sidecar.config import Config, Ending, RunIdentity
 from traceml.sidecar.launch import SidecarProcess, socket_endpoint
@@ -28,20 +31,33 @@ PACKAGE = str(Path(traceml.__file__).parent)
 
 # Everything in C that our own code may call on the training thread in a step.
 ALLOWED = {
-    "perf_counter_ns", "get_ident", "is_compiling", "_is_compiling", "is_scripting", "get",
-    "isinstance", "numel", "queue_callback", "append", "copy",
+    "perf_counter_ns", "get_ident", "is_grad_enabled", "append", "numel", "queue_callback",
+    "id", "get",
 }  # fmt: skip
 
 
-def loop(steps: int, model: torch.nn.Module | None = None) -> None:
-    model = torch.nn.Linear(4, 4) if model is None else model
+Loop = Callable[[int, torch.nn.Module], None]
+
+
+def loop(steps: int, model: torch.nn.Module) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for (inputs,) in DataLoader(TensorDataset(torch.randn(steps, 4))):
-        with traceml.trace_step(model):
-            loss = model(inputs).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        with trace_step(model):
+            step_of(model, optimizer, inputs)
+
+
+def unaware_loop(steps: int, model: torch.nn.Module) -> None:
+    """As a script does that knows nothing of TraceML."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (inputs,) in DataLoader(TensorDataset(torch.randn(steps, 4))):
+        step_of(model, optimizer, inputs)
+
+
+def step_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor) -> None:
+    loss = model(inputs).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 
 class Calls:
@@ -65,25 +81,40 @@ def is_original(function: Any) -> bool:
     return getattr(function, "__name__", "") in ("wait", "_broadcast_coalesced", "to", "cuda")
 
 
-def test_a_step_calls_nothing_but_clocks_and_arithmetic(tracer: Tracer) -> None:
+@pytest.mark.parametrize("loop", [loop, unaware_loop])
+def test_a_step_calls_nothing_but_clocks_and_arithmetic(tracer: LocalTracer, loop: Loop) -> None:
     model = torch.nn.Linear(4, 4)
-    tracer.recorder.measures(COLLECTIVE_WAIT)
-    tracer._ready.attach(model)
+    tracer.recorder.note(DISTRIBUTED)
     loop(5, model)  # what happens once has happened
-    tracer._ready.attach(model)
-    loop(3, model)
+    tracer._ready.attach([model])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    batches = [(torch.randn(1, 4),)] * 20
     calls = Calls()
+
+    def steps() -> None:
+        for (inputs,) in batches:
+            if loop is unaware_loop:
+                step_of(model, optimizer, inputs)
+                continue
+            with trace_step(model):
+                step_of(model, optimizer, inputs)
+
+    steps()  # a new optimizer is looked at once
+    fetched = iter(DataLoader(TensorDataset(torch.randn(20, 4))))
     sys.setprofile(calls)
     try:
-        loop(20, model)
+        next(fetched)
+        steps()
     finally:
         sys.setprofile(None)
     assert calls.builtins <= ALLOWED
     names = {code.co_name for code in calls.functions}
-    assert {"__next__", "forward", "backward", "before", "after", "_mark", "finish"} <= names
+    assert {"__next__", "forward", "backward", "before", "after", "_mark"} <= names
+    assert ("finish" in names) == (loop is not unaware_loop)
 
 
-def test_a_step_opens_no_file_and_no_socket(tracer: Tracer) -> None:
+@pytest.mark.parametrize("loop", [loop, unaware_loop])
+def test_a_step_opens_no_file_and_no_socket(tracer: LocalTracer, loop: Loop) -> None:
     model = torch.nn.Linear(4, 4)
     loop(3, model)
     seen: list[str] = []
@@ -142,23 +173,33 @@ def test_own_overhead_is_the_same_whether_the_sidecar_answers_or_is_stopped(
 
 
 def listening(overhead: list[np.ndarray[Any, Any]]) -> Callable[..., Records]:
-    def convert(rows: Any, mark_ns: int, resident_bytes: int | None) -> Records:
-        records = to_records(rows, mark_ns, resident_bytes)
+    def convert(rows: Any, entry_ns: int, resident_bytes: int | None) -> Records:
+        records = to_records(rows, entry_ns, resident_bytes)
         overhead.append(records.values[:, VALUES.index("overhead_ns")])
         return records
 
     return convert
 
 
-def test_a_forked_child_is_inert_and_its_parent_is_not(tracer: Tracer) -> None:
+@pytest.mark.parametrize("loop", [loop, unaware_loop])
+def test_a_forked_child_is_inert_and_its_parent_is_not(tracer: LocalTracer, loop: Loop) -> None:
     model = torch.nn.Linear(4, 4)
     loop(2, model)
-    taken = len(tracer.recorder.ring.take())
+    recorded(tracer, ended=True)
     child = os.fork()
     if child == 0:
         loop(5, model)
-        os._exit(len(tracer.recorder.ring.take()))
+        os._exit(len(tracer.recorder.take()[0]))
     _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
     loop(3, model)
-    assert (taken, os.waitstatus_to_exitcode(status)) == (2, 0)
-    assert len(tracer.recorder.ring.take()) == 3
+    assert len(recorded(tracer, ended=True)) == 3
+
+
+def test_the_child_of_a_process_that_has_not_trained_yet_may_train(tracer: LocalTracer) -> None:
+    child = os.fork()
+    if child == 0:
+        unaware_loop(5, torch.nn.Linear(4, 4))
+        os._exit(len(recorded(tracer, ended=True)))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 5

@@ -8,7 +8,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from tests.rank.conftest import PAUSE, SlowBackward, Traced, dawdle
-from traceml.rank.slots import COLLECTIVE_WAIT
+from traceml.rank.events import DISTRIBUTED
 
 PAUSE_NS = PAUSE * 1e9
 
@@ -64,8 +64,8 @@ def train(traced: Traced, model: torch.nn.Module, steps: int, backwards: int = 1
 @pytest.fixture
 def wait(traced: Traced) -> Callable[[torch.nn.Module], Traced]:
     def attach(model: torch.nn.Module) -> Traced:
-        traced.recorder.measures(COLLECTIVE_WAIT)
-        traced.ready.attach(model)
+        traced.recorder.note(DISTRIBUTED)
+        traced.ready.attach([model])
         return traced
 
     return attach

@@ -10,10 +10,10 @@ import pytest
 
 from tests.builders import make_identity
 from tests.launching import eventually
+from tests.rank.tape import Tape
 from traceml.rank import sender as senders
 from traceml.rank.channel import open_channel
-from traceml.rank.recorder import NOBODY, Recorder
-from traceml.rank.ring import Ring
+from traceml.rank.events import NOBODY, SCOPE, Recorder
 from traceml.rank.sender import Sender
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
@@ -53,7 +53,9 @@ def endpoint(tmp_path: Path) -> str:
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr(senders, "TICK_SECONDS", 0.02)
     monkeypatch.setattr(senders, "BACKOFF_SECONDS", (0.02, 0.1))
-    return Recorder(Ring())
+    recorder = Recorder()
+    recorder.note(SCOPE)
+    return recorder
 
 
 @pytest.fixture
@@ -174,3 +176,27 @@ def test_a_fault_in_the_sender_is_counted_and_not_printed(
     eventually(lambda: not sender.is_alive())
     assert recorder.faults == 1
     assert "ours" not in capfd.readouterr().err
+
+
+def test_the_last_step_of_a_loop_without_scopes_is_sent_with_the_farewell(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    recorder.clear()
+    collector = new_collector()
+    with serving(collector, endpoint):
+        sender = start()
+        for entry in Tape().step().step().step().entries:
+            recorder.append(entry)
+        eventually(lambda: completed(collector) == 2)
+        sender.close()
+        assert completed(collector) == 3
+
+
+def test_what_a_rank_cannot_measure_is_told_with_its_heartbeats(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    recorder.notes["The moon is not measured."] = None
+    collector = new_collector()
+    with serving(collector, endpoint):
+        start()
+        eventually(lambda: "The moon is not measured." in collector.snapshot(None).notes)

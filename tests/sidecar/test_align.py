@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.builders import make_records
 from traceml.sidecar.align import MAX_PENDING_STEPS, AlignedSteps, Aligner
-from traceml.wire.columns import VALUES, Records, Tag
+from traceml.wire.columns import VALUES, Records
+from traceml.wire.tags import Tag
 
 STEP_NS = VALUES.index("step_ns")
 MISSING_ONCE = {"missing": 1}

@@ -21,7 +21,8 @@ from traceml.sidecar.collector import (
 )
 from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.columns import PROTOCOL, Tag, encode
+from traceml.wire.columns import PROTOCOL, encode
+from traceml.wire.tags import Tag
 
 
 def test_the_run_is_what_its_launcher_said(clock: Clock) -> None:
@@ -42,7 +43,7 @@ def test_what_only_ranks_know_is_absent(collector: Collector) -> None:
 def test_every_known_reason_stands_at_zero(collector: Collector) -> None:
     steps = look(collector).steps
     assert steps.incomplete == {"missing": 0, "overflow": 0, "restart": 0}
-    assert steps.excluded == {"warmup": 0, "compile": 0, "checkpoint": 0, "eval": 0}
+    assert steps.excluded == {"warmup": 0, "compile": 0, "checkpoint": 0, "eval": 0, "user": 0}
 
 
 def test_hello_introduces_a_rank(collector: Collector) -> None:

@@ -5,7 +5,7 @@ from tests.builders import make_records
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.steps import HISTOGRAM_BOUNDS_SECONDS, StepBook
 from traceml.snapshot import Steps
-from traceml.wire.columns import Tag
+from traceml.wire.tags import Tag
 
 
 def aligned(*ranks_seconds: list[float], tags: int = 0) -> AlignedSteps:
@@ -52,7 +52,7 @@ def test_a_step_beyond_all_bounds_is_counted_last() -> None:
 )
 def test_a_tagged_step_is_excluded_once_however_many_tags_it_has(tags: int, label: str) -> None:
     steps = after(aligned([0.5, 0.5], tags=tags))
-    expected = {"warmup": 0, "compile": 0, "checkpoint": 0, "eval": 0, label: 2}
+    expected = {"warmup": 0, "compile": 0, "checkpoint": 0, "eval": 0, "user": 0, label: 2}
     assert steps.excluded == expected
     assert steps.completed == 2
     assert sum(steps.histogram.counts) == 0

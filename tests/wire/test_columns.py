@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.builders import make_records, timed_records
-from traceml.wire.columns import VALUES, Records, Tag, decode, encode
+from traceml.wire.columns import VALUES, Records, decode, encode
+from traceml.wire.tags import Tag
 from traceml.wire.telemetry_pb2 import Batch
 
 COLUMNS = ("step", "end_ns", "tags", *VALUES)
@@ -91,4 +92,4 @@ def test_a_record_takes_at_most_80_bytes_on_the_wire() -> None:
 
 
 def test_tags_are_spelled_in_lower_case() -> None:
-    assert [tag.label for tag in Tag] == ["warmup", "compile", "checkpoint", "eval"]
+    assert [tag.label for tag in Tag] == ["warmup", "compile", "checkpoint", "eval", "user"]

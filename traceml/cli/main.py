@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from traceml import __version__
-from traceml.cli import run, sidecar
+from traceml.cli import env, run, sidecar
 from traceml.cli.errors import USAGE, CommandError
 from traceml.cli.prepare import say
 
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(execute=lambda _: _show_help(parser))
     run.add_parser(commands)
     sidecar.add_parser(commands)
+    env.add_parser(commands)
     return parser
 
 

@@ -12,6 +12,7 @@ from traceml.cli import rundir, settings
 from traceml.cli.errors import NO_INPUT, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.cli.script import run_script
+from traceml.rank import inject
 from traceml.sidecar.config import Ending
 from traceml.sidecar.launch import SidecarProcess, remove_endpoint
 from traceml.sidecar.listen import bind
@@ -87,7 +88,7 @@ def execute(parsed: argparse.Namespace) -> int:
             f"files in {config.directory}"
         )
     environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: config.endpoint}
-    exit_code = run_script(command, environment)
+    exit_code = run_script(command, inject.environment(environment))
     _finish(sidecar, exit_code, config.directory)
     remove_endpoint(config.endpoint)
     return exit_code

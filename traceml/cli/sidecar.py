@@ -9,11 +9,10 @@ from traceml.cli import settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.sidecar.launch import remove_endpoint
-from traceml.wire import ENDPOINT_VARIABLE
 
 _EPILOG = """\
-It prints the TRACEML_ENDPOINT that the training processes need in their environment,
-serves /metrics, and ends by SIGTERM or Ctrl-C; then it writes and prints the summary.
+`traceml env` prints what the training processes need in their environment.
+It serves /metrics, and ends by SIGTERM or Ctrl-C; then it writes and prints the summary.
 """
 
 _LONGEST_SOCKET_PATH = 107  # what fits into the system's sockaddr_un
@@ -24,7 +23,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "sidecar",
         help="run the sidecar alone, for a script started by something else",
-        description="Serve the metrics of a run whose ranks find TRACEML_ENDPOINT.",
+        description="Serve the metrics of a run that something else starts.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -41,11 +40,14 @@ def add_parser(commands: Any) -> None:
 def execute(parsed: argparse.Namespace) -> int:
     """Serve until told to end."""
     chosen = settings.resolve(parsed, settings.SHARED)
-    endpoint = _checked(parsed.listen) if parsed.listen else None
+    endpoint: str | None = parsed.listen
+    if endpoint is not None:
+        check_endpoint(endpoint, "--listen: ")
+        _check_folder(endpoint)
     config, listener = prepare(chosen, "sidecar", endpoint)
     say(
         f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}\n"
-        f"traceml: start the training with {ENDPOINT_VARIABLE}={config.endpoint}"
+        f"traceml: start the training with: env $(traceml env {config.endpoint}) COMMAND"
     )
     try:
         _serve(config, listener)
@@ -75,14 +77,17 @@ def _serve(config: Any, listener: Any) -> None:
     show(f"\n{summary_text(final)}\nSummary in {config.directory / 'final_summary.json'}")
 
 
-def _checked(endpoint: str) -> str:
+def check_endpoint(endpoint: str, prefix: str = "") -> None:
+    """CommandError for an endpoint that can't be one."""
     if not endpoint.startswith("unix:///"):
-        raise CommandError(f"--listen: {endpoint!r} must be unix:// and an absolute path")
-    path = Path(endpoint.removeprefix("unix://"))
-    if not path.parent.is_dir():
-        raise CommandError(f"--listen: no such folder: {path.parent}", CANNOT_CREATE)
-    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        raise CommandError(f"{prefix}{endpoint!r} must be unix:// and an absolute path")
+    if len(os.fsencode(endpoint.removeprefix("unix://"))) > _LONGEST_SOCKET_PATH:
         raise CommandError(
-            f"--listen: the path is longer than {_LONGEST_SOCKET_PATH} bytes", CANNOT_CREATE
+            f"{prefix}the path is longer than {_LONGEST_SOCKET_PATH} bytes", CANNOT_CREATE
         )
-    return endpoint
+
+
+def _check_folder(endpoint: str) -> None:
+    folder = Path(endpoint.removeprefix("unix://")).parent
+    if not folder.is_dir():
+        raise CommandError(f"--listen: no such folder: {folder}", CANNOT_CREATE)

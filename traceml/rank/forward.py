@@ -1,77 +1,125 @@
-"""Timing the forward of the root module, leaving the module as it was.
+"""Timing the forward of a root module, leaving the module as it was.
 
 `nn.Module.__call__` prefers the instance's `_compiled_call_impl` (the place
 `Module.compile()` uses). It is the one spot that costs under a microsecond,
 that torch itself drops from pickles and copies, and that dynamo looks through.
 """
 
+import functools
 import weakref
+from functools import partial
 from threading import get_ident
+from time import perf_counter_ns as clock
 from typing import Any
 
 import torch
 
-from traceml.rank.recorder import Recorder
-from traceml.rank.slots import FORWARD, TAGS
-from traceml.wire.columns import Tag
+from traceml.rank.events import FORWARD_END, FORWARD_EVAL, Recorder
+from traceml.rank.patches import Patches
 
 PLACE = "_compiled_call_impl"
 
 
-def is_timed(module: torch.nn.Module, timed: Any) -> bool:
-    """Whether calls of this module go through `timed`."""
-    return module.__dict__.get(PLACE) is timed
+class Timed(partial[Any]):
+    """What stands in that place. In a copy or a pickle nothing does: torch drops it from
+    most, but not from every module's (an LSTM's, say), and it belongs to one module alone.
+    """
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
+    def __deepcopy__(self, _: Any) -> None:
+        return None
+
+
+def forget_in_copies(patches: Patches) -> None:
+    """Have torch drop it from shallow copies too, and from the replicas of a DataParallel."""
+
+    def dropping(original: Any) -> Any:
+        @functools.wraps(original)
+        def copies(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+            made = original(self, *args, **kwargs)
+            copy = self if made is None else made
+            if isinstance(copy.__dict__.get(PLACE), Timed):
+                del copy.__dict__[PLACE]
+            return made
+
+        return copies
+
+    patches.replace(torch.nn.Module, "__setstate__", dropping)
+    patches.replace(torch.nn.Module, "_replicate_for_data_parallel", dropping)
 
 
 class Root:
-    """The module whose calls are the step's forward."""
+    """A module whose calls are the step's forward."""
 
-    __slots__ = ("_module", "_recorder", "timed")
+    __slots__ = ("_displaced", "_module", "_recorder", "_timed", "is_watched", "was_called")
 
-    def __init__(self, module: torch.nn.Module, recorder: Recorder) -> None:
+    def __init__(self, module: torch.nn.Module, recorder: Recorder, watch: bool = False) -> None:
         # Weak, so that a model the user deletes is freed at once, not by the collector.
         self._module = weakref.ref(module)
         self._recorder = recorder
-        self.timed: Any = None
+        self._timed: Timed | None = None
+        self._displaced: Any = None
+        self.is_watched = watch  # to see whether it is called, and not from within another
+        self.was_called = False
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module, while it lives."""
+        return self._module()
+
+    def is_attached(self) -> bool:
+        """Whether calls of the module are timed."""
+        module = self._module()
+        return module is not None and module.__dict__.get(PLACE) is self._timed is not None
 
     def attach(self) -> None:
         """Time this module from the next call on; also after `compile()` displaced us."""
+        self.detach()
         module = self._module()
-        if module is None:
-            return
-        self.timed = self._wrap(module.__dict__.get(PLACE))
-        # Past Module.__setattr__, which a compiled module forwards to the original.
-        module.__dict__[PLACE] = self.timed
+        if module is not None:
+            self._displaced = module.__dict__.get(PLACE)
+            self._timed = Timed(self._timing(self._displaced))
+            # Past Module.__setattr__, which a compiled module forwards to the original.
+            module.__dict__[PLACE] = self._timed
 
     def detach(self) -> None:
         """Leave the module untimed."""
         module = self._module()
-        if self.timed is not None and module is not None and is_timed(module, self.timed):
-            module.__dict__[PLACE] = self.timed.__wrapped__
+        if module is not None and self.is_attached():
+            module.__dict__[PLACE] = self._displaced
 
-    def _wrap(self, compiled: Any) -> Any:
-        recorder, reference = self._recorder, self._module
+    def _timing(self, compiled: Any) -> Any:
+        reference, append = self._module, self._recorder.append
         is_compiling = torch.compiler.is_dynamo_compiling
         is_grad_enabled = torch.is_grad_enabled
 
-        called = False
-
         def forward(*args: Any, **kwargs: Any) -> Any:
-            nonlocal called
             module = reference()
             call = compiled or module._call_impl  # type: ignore[union-attr]
-            if is_compiling() or get_ident() != recorder.thread:
+            if is_compiling():
                 return call(*args, **kwargs)
-            if not called:
-                called = True
-                recorder.measures(FORWARD)
-            if not (module.training or is_grad_enabled()):  # type: ignore[union-attr]
-                recorder.slots[TAGS] |= Tag.EVAL
-            previous = recorder.enter(FORWARD)
+            if self.is_watched:
+                return self._watch(forward, call, args, kwargs)
+            kind = FORWARD_EVAL + 2 if module.training else FORWARD_EVAL  # type: ignore[union-attr]
+            append((kind + is_grad_enabled(), clock(), get_ident()))
             try:
                 return call(*args, **kwargs)
             finally:
-                recorder.leave_forward(previous)
+                append((FORWARD_END, clock(), get_ident()))
 
-        forward.__wrapped__ = compiled  # type: ignore[attr-defined]
         return forward
+
+    def _watch(self, timed: Any, call: Any, args: Any, kwargs: Any) -> Any:
+        """Time the call unless it comes from within another's, and note that there was one."""
+        recorder = self._recorder
+        if recorder.in_forward or get_ident() != recorder.thread:
+            return call(*args, **kwargs)
+        recorder.in_forward = self.was_called = True
+        self.is_watched = False
+        try:
+            return timed(*args, **kwargs)
+        finally:
+            self.is_watched = True
+            recorder.in_forward = False

@@ -5,29 +5,64 @@ own prefetch or checkpoint thread is never mistaken for the step.
 """
 
 import functools
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns as clock
 from typing import Any
 
 import torch
+from torch.amp import GradScaler
+from torch.optim import Optimizer
 from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
 
 from traceml.rank.batch import shape_of
+from traceml.rank.events import (
+    BACKWARD,
+    BACKWARD_END,
+    BATCH,
+    COPY,
+    COPY_END,
+    FETCH,
+    FETCH_END,
+    FETCH_EVAL,
+    GRADIENT,
+    GRADIENT_END,
+    OPTIMIZER,
+    OPTIMIZER_END,
+    TAG,
+    WAIT,
+    WAIT_END,
+    WHICH,
+    ZERO_GRAD,
+    Recorder,
+)
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
-from traceml.rank.recorder import Recorder
-from traceml.rank.slots import COLLECTIVE_WAIT, DATALOADER, ELEMENTS, H2D, OPTIMIZER, SAMPLES
+from traceml.rank.roots import Roots
+from traceml.wire.tags import Tag
+
+Make = Callable[[Any], Any]
 
 
-def install(recorder: Recorder, ready: ReadyMark, patches: Patches) -> None:
-    """Hook torch in this process, for all models."""
+def install(
+    recorder: Recorder, ready: ReadyMark, roots: Roots, train: Callable[[], None], patches: Patches
+) -> None:
+    """Hook torch in this process, for all models.
+
+    `train` is called before the first backward or step, on the thread that calls it.
+    """
+    patches.replace(dataloader.DataLoader, "__iter__", _iterate(recorder))
     patches.replace(dataloader._BaseDataLoaderIter, "__next__", _fetch(recorder))
-    patches.replace(torch.autograd, "backward", _backward(recorder, ready))
-    _hook_optimizers(recorder, patches)
+    patches.replace(torch.autograd, "backward", _backward(recorder, ready, roots, train))
+    patches.replace(torch.autograd, "grad", _around(recorder, GRADIENT, GRADIENT_END))
+    _tell_torchscript(torch.autograd.backward, "aten::backward")
+    _tell_torchscript(torch.autograd.grad, "aten::grad")
+    _Optimizers(recorder, roots, train).hook(patches)
+    patches.replace(torch, "save", _tagging(recorder, Tag.CHECKPOINT))
     if torch.distributed.is_available():
-        wait = _collective(recorder)
+        wait = _around(recorder, WAIT, WAIT_END)
         patches.replace(torch._C._distributed_c10d.Work, "wait", wait)
         patches.replace(torch.distributed, "_broadcast_coalesced", wait)
     if _is_built_for_accelerators():
@@ -40,6 +75,19 @@ def hook_copies(recorder: Recorder, patches: Patches) -> None:
         patches.replace(torch.Tensor, name, _copy(recorder))
 
 
+def hook_checkpoints(checkpoint: Any, recorder: Recorder, patches: Patches) -> None:
+    """Tag steps in which this module, `torch.distributed.checkpoint`, saves."""
+    for name in ("save", "async_save"):
+        patches.replace(checkpoint, name, _tagging(recorder, Tag.CHECKPOINT))
+
+
+def _tell_torchscript(stand_in: Any, operator: str) -> None:
+    """It knows these functions by their identity, and would try to compile ours."""
+    register = getattr(torch.jit._builtins, "_register_builtin", None)
+    if register is not None:
+        register(stand_in, operator)
+
+
 def _is_built_for_accelerators() -> bool:
     """Whether this torch could use one. Asking for a device would start its driver,
     and a process that forks after that can't use it in its children.
@@ -48,28 +96,42 @@ def _is_built_for_accelerators() -> bool:
     return any(kinds) or bool(torch.backends.mps.is_built())
 
 
-def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        seen = False
+def _iterate(recorder: Recorder) -> Make:
+    """Starting an epoch, which may start workers."""
+    append = recorder.append
 
+    def make(original: Any) -> Any:
         @functools.wraps(original)
-        def __next__(self: Any) -> Any:  # noqa: N807 - it stands in for the iterator's own
-            nonlocal seen
-            if get_ident() != recorder.thread:
+        def __iter__(self: Any) -> Any:  # noqa: N807 - it stands in for the loader's own
+            append((FETCH if torch.is_grad_enabled() else FETCH_EVAL, clock(), get_ident()))
+            try:
                 return original(self)
-            if not seen:
-                seen = True
-                recorder.measures(DATALOADER, SAMPLES, ELEMENTS)
-            previous = recorder.enter(DATALOADER)
+            finally:
+                append((FETCH_END, clock(), get_ident()))
+
+        return __iter__
+
+    return make
+
+
+def _fetch(recorder: Recorder) -> Make:
+    def make(original: Any) -> Any:
+        @functools.wraps(original)
+        def __next__(  # noqa: N807 - it stands in for the iterator's own
+            self: Any,
+            original: Any = original,
+            append: Any = recorder.append,
+            clock: Any = clock,
+            ident: Any = get_ident,
+            is_grad_enabled: Any = torch.is_grad_enabled,
+        ) -> Any:
+            append((FETCH if is_grad_enabled() else FETCH_EVAL, clock(), ident()))
             try:
                 batch = original(self)
             finally:
-                recorder.leave(previous)
+                append((FETCH_END, clock(), ident()))
             try:
-                shape = shape_of(batch)
-                slots = recorder.slots
-                slots[SAMPLES] += shape[0]
-                slots[ELEMENTS] += shape.numel()
+                append((BATCH, shape_of(batch), ident()))
             except Exception:
                 recorder.faults += 1
             return batch
@@ -79,24 +141,20 @@ def _fetch(recorder: Recorder) -> Callable[[Any], Any]:
     return make
 
 
-def _copy(recorder: Recorder) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        is_compiling = torch.compiler.is_dynamo_compiling
-        seen = False
+def _copy(recorder: Recorder) -> Make:
+    append = recorder.append
+    is_compiling = torch.compiler.is_dynamo_compiling
 
+    def make(original: Any) -> Any:
         @functools.wraps(original)
         def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            nonlocal seen
-            if is_compiling() or not self.is_cpu or get_ident() != recorder.thread:
+            if is_compiling() or not self.is_cpu:
                 return original(self, *args, **kwargs)
             since = clock()
             copied = original(self, *args, **kwargs)
-            if copied.is_cpu:
-                return copied
-            if not seen:
-                seen = True
-                recorder.measures(H2D)
-            recorder.charge(H2D, since)
+            if not copied.is_cpu:
+                append((COPY, since, get_ident()))
+                append((COPY_END, clock(), get_ident()))
             return copied
 
         return copy
@@ -104,64 +162,190 @@ def _copy(recorder: Recorder) -> Callable[[Any], Any]:
     return make
 
 
-def _backward(recorder: Recorder, ready: ReadyMark) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        is_compiling = torch.compiler.is_dynamo_compiling
+def _backward(
+    recorder: Recorder, ready: ReadyMark, roots: Roots, train: Callable[[], None]
+) -> Make:
+    append = recorder.append
+    is_compiling = torch.compiler.is_dynamo_compiling
+    training = False
 
+    def make(original: Any) -> Any:
         @functools.wraps(original)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or get_ident() != recorder.thread:
+            nonlocal training
+            if is_compiling():
                 return original(*args, **kwargs)
-            previous = recorder.enter_backward()
-            if ready.attached:
+            if not training:
+                training = True
+                train()
+            append((BACKWARD, clock(), get_ident()))
+            marking = ready.attached and get_ident() == recorder.thread
+            if marking:
                 ready.begin(args)
             try:
                 return original(*args, **kwargs)
             finally:
-                if ready.attached:
+                if marking:
                     ready.end()
-                recorder.leave(previous)
+                append((BACKWARD_END, clock(), get_ident()))
+                if recorder.attention and get_ident() == recorder.thread:
+                    roots.attend_to_backward()
 
         return backward
 
     return make
 
 
-def _hook_optimizers(recorder: Recorder, patches: Patches) -> None:
-    around = OPTIMIZER
+def _around(recorder: Recorder, begin: int, end: int) -> Make:
+    """Write down when a function is called and when it returns."""
+    append = recorder.append
+    is_compiling = torch.compiler.is_dynamo_compiling
 
-    def before(*_: Any) -> None:
-        nonlocal around
-        if get_ident() != recorder.thread:
-            return
-        recorder.optimizer_depth += 1
-        if recorder.optimizer_depth == 1:
-            around = recorder.enter(OPTIMIZER)
-
-    def after(*_: Any) -> None:
-        # A step that calls super().step() fires twice; one that raised, not at all.
-        if get_ident() != recorder.thread or recorder.optimizer_depth == 0:
-            return
-        recorder.optimizer_depth -= 1
-        if recorder.optimizer_depth == 0:
-            recorder.leave(around)
-
-    patches.on_undo(optimizers.register_optimizer_step_pre_hook(before).remove)
-    patches.on_undo(optimizers.register_optimizer_step_post_hook(after).remove)
-
-
-def _collective(recorder: Recorder) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         @functools.wraps(original)
-        def wait(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != recorder.thread:
+        def around(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
                 return original(*args, **kwargs)
-            previous = recorder.enter(COLLECTIVE_WAIT)
+            append((begin, clock(), get_ident()))
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.leave(previous)
+                append((end, clock(), get_ident()))
 
-        return wait
+        return around
 
     return make
+
+
+def _tagging(recorder: Recorder, tag: Tag) -> Make:
+    """Tag the step in which a function is called on the training thread."""
+
+    def make(original: Any) -> Any:
+        @functools.wraps(original)
+        def tagging(*args: Any, **kwargs: Any) -> Any:
+            if get_ident() == recorder.thread:
+                recorder.note(TAG, tag)
+            return original(*args, **kwargs)
+
+        return tagging
+
+    return make
+
+
+class _Optimizers:
+    """The steps of all optimizers, told apart by numbers."""
+
+    def __init__(self, recorder: Recorder, roots: Roots, train: Callable[[], None]) -> None:
+        self._recorder = recorder
+        self._roots = roots
+        self._train = train
+        self._known: dict[int, tuple[int, Any]] = {}  # by id while it lives: number, weak reference
+        self._numbered = 0
+        self._last = 0  # the id of the optimizer that stepped last
+        self._until_one_steps = Patches()
+
+    def hook(self, patches: Patches) -> None:
+        """Hook every optimizer's step and, until one is seen, what tells of updates by hand."""
+        before, after = self._before(), self._after()
+        patches.on_undo(optimizers.register_optimizer_step_pre_hook(before).remove)
+        patches.on_undo(optimizers.register_optimizer_step_post_hook(after).remove)
+        # A scaler that skips the optimizer's step ends the training step all the same.
+        patches.replace(GradScaler, "step", lambda original: self._scaled(original, before, after))
+        patches.replace(GradScaler, "update", _around(self._recorder, OPTIMIZER, OPTIMIZER_END))
+        temporary = self._until_one_steps
+        temporary.replace(Optimizer, "__init__", self._made)
+        for owner in (Optimizer, torch.nn.Module):
+            temporary.replace(owner, "zero_grad", self._zeroed)
+        patches.on_undo(temporary.undo)
+
+    def _before(self) -> Callable[..., None]:
+        recorder = self._recorder
+
+        def before(
+            optimizer: Any,
+            args: Any = (),
+            kwargs: Any = None,
+            self: Any = self,
+            append: Any = recorder.append,
+            clock: Any = clock,
+            ident: Any = get_ident,
+            is_compiling: Any = torch.compiler.is_dynamo_compiling,
+        ) -> None:
+            if is_compiling():
+                return
+            if id(optimizer) != self._last and ident() == recorder.thread:
+                self._turn_to(optimizer)
+            append((OPTIMIZER, clock(), ident()))
+
+        return before
+
+    def _after(self) -> Callable[..., None]:
+        def after(
+            optimizer: Any,
+            args: Any = (),
+            kwargs: Any = None,
+            recorder: Any = self._recorder,
+            append: Any = self._recorder.append,
+            clock: Any = clock,
+            ident: Any = get_ident,
+            is_compiling: Any = torch.compiler.is_dynamo_compiling,
+        ) -> None:
+            if is_compiling():
+                return
+            append((OPTIMIZER_END, clock(), ident()))
+            if recorder.attention and ident() == recorder.thread:
+                self._roots.attend(id(optimizer))
+
+        return after
+
+    def _turn_to(self, optimizer: Any) -> None:
+        """Say which optimizer the next entries are about."""
+        key = id(optimizer)
+        if key not in self._known:
+            self._meet(optimizer)
+        self._last = key
+        self._recorder.note(WHICH, self._known[key][0])
+
+    def _meet(self, optimizer: Any) -> None:
+        key = id(optimizer)
+        self._known[key] = self._numbered, weakref.ref(optimizer, lambda _: self._forget(key))
+        self._numbered += 1
+        self._until_one_steps.undo()
+        self._train()
+        self._roots.look()
+
+    def _forget(self, key: int) -> None:
+        del self._known[key]
+        if self._last == key:
+            self._last = 0
+
+    def _scaled(self, original: Any, before: Any, after: Any) -> Any:
+        @functools.wraps(original)
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            before(optimizer)
+            try:
+                return original(self, optimizer, *args, **kwargs)
+            finally:
+                after(optimizer)
+
+        return step
+
+    def _made(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def __init__(*args: Any, **kwargs: Any) -> None:  # noqa: N807 - the optimizer's own
+            self._recorder.optimizers_made += 1
+            original(*args, **kwargs)
+
+        return __init__
+
+    def _zeroed(self, original: Any) -> Any:
+        recorder = self._recorder
+        is_compiling = torch.compiler.is_dynamo_compiling
+
+        @functools.wraps(original)
+        def zero_grad(*args: Any, **kwargs: Any) -> Any:
+            if not is_compiling() and get_ident() == recorder.thread:
+                recorder.mark(ZERO_GRAD)
+            return original(*args, **kwargs)
+
+        return zero_grad

@@ -3,58 +3,38 @@
 import os
 import platform
 import socket
+from collections.abc import Sequence
 
 import torch
 
 from traceml import __version__
+from traceml.rank.world import from_environment, rank_and_world_size
 from traceml.wire.telemetry_pb2 import Identity
 
 
-def identify(model: torch.nn.Module | None) -> Identity:
-    """Describe this process; the process group knows best, then torchrun's environment."""
-    rank, world_size = _rank_and_world_size()
-    device = _device(model)
+def identify(models: Sequence[torch.nn.Module]) -> Identity:
+    """Describe this process and the models it trains."""
+    rank, world_size = rank_and_world_size()
+    everything = {id(p): p for model in models for p in model.parameters()}
+    parameters = [parameter for parameter in everything.values() if parameter.requires_grad]
+    device = parameters[0].device if parameters else torch.device("cpu")
     return Identity(
         rank=rank,
-        local_rank=_environment("LOCAL_RANK", rank),
+        local_rank=from_environment("LOCAL_RANK", rank),
         world_size=world_size,
-        local_world_size=_environment("LOCAL_WORLD_SIZE", world_size),
-        node_rank=_environment("GROUP_RANK", 0),
-        attempt=_environment("TORCHELASTIC_RESTART_COUNT", 0),
+        local_world_size=from_environment("LOCAL_WORLD_SIZE", world_size),
+        node_rank=from_environment("GROUP_RANK", 0),
+        attempt=from_environment("TORCHELASTIC_RESTART_COUNT", 0),
         host=socket.gethostname(),
         pid=os.getpid(),
         device=device.type,
         gpu_uuid=_gpu_uuid(device),
-        strategy=_strategy(model, world_size),
-        fingerprint=_fingerprint(model),
+        strategy=_strategy(models, world_size),
+        fingerprint=_fingerprint(parameters),
         torch=torch.__version__,
         python=platform.python_version(),
         traceml=__version__,
     )
-
-
-def is_distributed() -> bool:
-    """Whether there are other ranks to wait for."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return False
-    return int(distributed.get_world_size()) > 1
-
-
-def _rank_and_world_size() -> tuple[int, int]:
-    if is_distributed():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return _environment("RANK", 0), _environment("WORLD_SIZE", 1)
-
-
-def _environment(name: str, default: int) -> int:
-    value = os.environ.get(name, "")
-    return int(value) if value.isdecimal() else default
-
-
-def _device(model: torch.nn.Module | None) -> torch.device:
-    parameter = next(model.parameters(), None) if model is not None else None
-    return torch.device("cpu") if parameter is None else parameter.device
 
 
 def _gpu_uuid(device: torch.device) -> str:
@@ -64,8 +44,8 @@ def _gpu_uuid(device: torch.device) -> str:
     return f"GPU-{uuid}" if uuid else ""
 
 
-def _strategy(model: torch.nn.Module | None, world_size: int) -> str:
-    names = {kind.__name__ for kind in type(model).__mro__}
+def _strategy(models: Sequence[torch.nn.Module], world_size: int) -> str:
+    names = {kind.__name__ for model in models for kind in type(model).__mro__}
     if "DistributedDataParallel" in names:
         return "ddp"
     if names & {"FSDPModule", "FullyShardedDataParallel"}:
@@ -73,8 +53,7 @@ def _strategy(model: torch.nn.Module | None, world_size: int) -> str:
     return "distributed" if world_size > 1 else "single"
 
 
-def _fingerprint(model: torch.nn.Module | None) -> str:
-    if model is None:
+def _fingerprint(parameters: Sequence[torch.Tensor]) -> str:
+    if not parameters:
         return ""
-    sizes = [parameter.numel() for parameter in model.parameters()]
-    return f"{len(sizes)}x{sum(sizes)}"
+    return f"{len(parameters)}x{sum(parameter.numel() for parameter in parameters)}"

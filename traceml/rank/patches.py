@@ -15,8 +15,14 @@ class Patches:
         original = getattr(owner, name, None)
         if original is None:
             return
-        setattr(owner, name, make(original))
-        self._undo.append(lambda: setattr(owner, name, original))
+        ours = make(original)
+        setattr(owner, name, ours)
+
+        def restore() -> None:
+            if getattr(owner, name) is ours:  # else somebody has put theirs over it
+                setattr(owner, name, original)
+
+        self._undo.append(restore)
 
     def on_undo(self, undo: Callable[[], None]) -> None:
         """Remember how to take back something that is no attribute."""

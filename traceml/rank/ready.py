@@ -7,13 +7,12 @@ one backward only, to learn which fires last; that one keeps its hook.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from traceml.rank.recorder import Recorder
-from traceml.rank.slots import BACKWARD, COLLECTIVE_WAIT
+from traceml.rank.events import READY, UNMARKED, Recorder
 
 _LEARNING_ATTEMPTS = 3
 
@@ -39,11 +38,12 @@ class ReadyMark:
         self._marked = False
         self._attempts = 0
 
-    def attach(self, module: torch.nn.Module) -> None:
-        """Mark backwards that reach this module's parameters."""
+    def attach(self, modules: Iterable[torch.nn.Module]) -> None:
+        """Mark backwards that reach a parameter of these modules."""
         self._release()
         self._attempts = 0
-        self._parameters = [weakref.ref(parameter) for parameter in module.parameters()]
+        parameters = {id(p): p for module in modules for p in module.parameters()}
+        self._parameters = [weakref.ref(parameter) for parameter in parameters.values()]
         self._prepare = self._learn
         self.attached = True
 
@@ -75,7 +75,7 @@ class ReadyMark:
         """A backward has run."""
         self._depth -= 1
         if self._depth == 0 and not self._marked:
-            self._recorder.unmarked()
+            self._recorder.note(UNMARKED)
             try:
                 self._relearn()
             except Exception:
@@ -122,8 +122,8 @@ class ReadyMark:
 
     def _mark(self) -> None:
         # In a nested backward (reentrant checkpointing) own work is still to come.
-        if self._depth == 1 and self._recorder.current == BACKWARD:
-            self._recorder.enter(COLLECTIVE_WAIT)
+        if self._depth == 1:
+            self._recorder.mark(READY)
             self._marked = True
 
     def _fail(self) -> None:

@@ -1,7 +1,7 @@
-"""The thread that carries records from the ring to the sidecar.
+"""The thread that makes records of the training's entries and carries them to the sidecar.
 
-One unary call at a time, started and settled without blocking, so that the
-ring is emptied even while the sidecar is slow, stopped or gone.
+One unary call at a time, started and settled without blocking, so that entries
+are read even while the sidecar is slow, stopped or gone.
 """
 
 import threading
@@ -12,8 +12,9 @@ from typing import Any
 from uuid import uuid4
 
 from traceml.rank import process
-from traceml.rank.recorder import Recorder
-from traceml.rank.slots import PHASE_NAMES, to_records
+from traceml.rank.events import Recorder
+from traceml.rank.replay import Replay
+from traceml.rank.slots import PHASE_NAMES, Row, to_records
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.service import Client
@@ -34,6 +35,7 @@ class Sender(threading.Thread):
     def __init__(self, recorder: Recorder, channel: Any, identity: pb.Identity) -> None:
         super().__init__(name="traceml-sender", daemon=True)
         self._recorder = recorder
+        self._replay = Replay(recorder)
         self._channel = channel
         self._client = Client(channel)
         self._identity = identity
@@ -44,6 +46,7 @@ class Sender(threading.Thread):
         self._sequence = 0
         self._greeted = False
         self._parted = False
+        self._settled = False  # the last step is known
         self._failures = 0
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
@@ -104,10 +107,15 @@ class Sender(threading.Thread):
     def _collect(self) -> None:
         self._collect_at = monotonic() + TICK_SECONDS
         self._resident_bytes = process.resident_bytes()
-        rows = self._recorder.ring.take()
+        self._keep(self._replay.feed(*self._recorder.take()))
+        if self._deadline is not None and not self._settled:
+            self._settled = True
+            self._keep(self._replay.finish())
+
+    def _keep(self, rows: list[Row]) -> None:
         for first in range(0, len(rows), BATCH_RECORDS):
             part = rows[first : first + BATCH_RECORDS]
-            records = to_records(part, self._recorder.mark_ns, self._resident_bytes)
+            records = to_records(part, self._recorder.price_ns, self._resident_bytes)
             self._sequence += 1
             self._backlog.append(encode(records, self._sequence))
             self._backlog_records += len(records)
@@ -183,14 +191,15 @@ class Sender(threading.Thread):
         self._parted = True
 
     def _heartbeat(self) -> pb.Heartbeat:
-        recorder = self._recorder
+        replay = self._replay
         return pb.Heartbeat(
-            step=recorder.steps,
-            phase=PHASE_NAMES[recorder.current],
-            since_ns=recorder.since,
+            step=replay.steps,
+            phase=PHASE_NAMES[replay.phases.current],
+            since_ns=replay.phases.since,
             cpu_seconds=process.cpu_seconds(),
             resident_bytes=self._resident_bytes or 0,
-            dropped_ring=recorder.ring.dropped,
+            dropped_ring=replay.dropped,
             dropped_backlog=self._dropped_backlog,
-            faults=recorder.faults,
+            faults=self._recorder.faults,
+            notes=list(self._recorder.notes),
         )

@@ -1,8 +1,7 @@
-"""The layout of a record while it is being filled: a list of integers, one slot each.
+"""The layout of a step while it is put together: a list of integers, one slot each.
 
 Phases come first, so that a phase's number is its slot. Times are nanoseconds;
-ABSENT stands for what was not measured. What can be derived from the slots is
-derived here, on the sender's thread, and not while the training waits.
+ABSENT stands for what was not measured.
 """
 
 from collections.abc import Sequence
@@ -15,10 +14,10 @@ IDLE = 0  # before the first step: collected, never reported
 DATALOADER, H2D, FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE_WAIT, OTHER = range(1, 8)
 LOSS = 8  # after forward: forward if a backward follows, other if none does
 STEP, END_NS, TAGS, SAMPLES, ELEMENTS = range(9, 14)
-FINISH_NS = 14  # what finishing the step before took
-MARKS = 15  # phases left in this step, to price our own overhead
-UNMARKED = 16  # backwards that ended without their gradients-ready mark
-WIDTH = 17
+ENTRIES = 14  # written in this step, to price our own overhead
+FORWARDS, BACKWARDS = 15, 16  # how many of each
+UNMARKED = 17  # backwards that ended without their gradients-ready mark
+WIDTH = 18
 
 ABSENT = -1
 
@@ -29,10 +28,18 @@ Row = list[int]
 _PHASES = slice(DATALOADER, OTHER + 1)
 
 
-def to_records(rows: Sequence[Row], mark_ns: int, resident_bytes: int | None) -> Records:
+def joined(first: Row, second: Row) -> Row:
+    """Two parts of one step as one."""
+    row = [b if a < 0 else a if b < 0 else a + b for a, b in zip(first, second, strict=True)]
+    row[END_NS] = second[END_NS]
+    row[TAGS] = first[TAGS] | second[TAGS]
+    return row
+
+
+def to_records(rows: Sequence[Row], entry_ns: int, resident_bytes: int | None) -> Records:
     """Turn finished rows into columns, absent values into NaN.
 
-    `mark_ns` is the price of a phase change, `resident_bytes` the process's at this time.
+    `entry_ns` is the price of an entry, `resident_bytes` the process's at this time.
     """
     table = np.array(rows, dtype=np.int64).reshape(-1, WIDTH)
     values = np.full((len(table), len(VALUES)), np.nan)
@@ -40,14 +47,15 @@ def to_records(rows: Sequence[Row], mark_ns: int, resident_bytes: int | None) ->
     phases[phases < 0] = np.nan
     phases[:, OTHER - DATALOADER] += table[:, LOSS]
     step_ns = np.nansum(phases, axis=1)
+    blind = (table[:, BACKWARDS] > 0) & (table[:, FORWARDS] == 0)
+    phases[blind, FORWARD - DATALOADER] = np.nan
     unmarked = table[:, UNMARKED] > 0
     for slot in (BACKWARD, COLLECTIVE_WAIT):
         phases[unmarked, slot - DATALOADER] = np.nan
-    overhead_ns = table[:, FINISH_NS] + table[:, MARKS] * mark_ns
     resident = np.nan if resident_bytes is None else float(resident_bytes)
     columns = {
         "step_ns": step_ns,
-        "overhead_ns": overhead_ns,
+        "overhead_ns": table[:, ENTRIES] * entry_ns,
         "resident_bytes": resident,
         "samples": np.where(table[:, SAMPLES] < 0, np.nan, table[:, SAMPLES]),
         "elements": np.where(table[:, ELEMENTS] < 0, np.nan, table[:, ELEMENTS]),

@@ -1,4 +1,4 @@
-"""`trace_step`: the explicit boundary of a step."""
+"""What a script may say itself: where a step is, and what sets it apart."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceml.rank.notice import not_tracing
 from traceml.wire import ENDPOINT_VARIABLE
+from traceml.wire.tags import Tag
 
 if TYPE_CHECKING:
     import torch
@@ -41,3 +42,13 @@ def trace_step(model: "torch.nn.Module | None" = None) -> AbstractContextManager
         return nullcontext()
     _tracer.model = model
     return _tracer
+
+
+def step_tag(name: str) -> None:
+    """Leave the training step under way out of the statistics, and count it under a tag.
+
+    `name` is eval, checkpoint, compile or warmup; anything else counts as `user`.
+    TraceML finds these by itself where torch does the work; say it where yours does.
+    """
+    if _tracer is not None:
+        _tracer.tag(Tag.named(name))

@@ -1,63 +1,67 @@
 """The tracer: everything TraceML does in a training process, put together."""
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from multiprocessing.util import Finalize
 from threading import get_ident
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils.data import get_worker_info
 
-from traceml.rank import hooks
-from traceml.rank.channel import open_channel
-from traceml.rank.forward import Root, is_timed
-from traceml.rank.identity import identify, is_distributed
+from traceml.rank import hooks, inject
+from traceml.rank.dynamo import aside, hide, hook_compilation
+from traceml.rank.events import ABANDON, DISTRIBUTED, NOBODY, SCOPE, TAG, Recorder
+from traceml.rank.imports import when_imported
 from traceml.rank.notice import not_tracing
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
-from traceml.rank.recorder import NOBODY, Recorder
-from traceml.rank.ring import Ring
-from traceml.rank.sender import Sender
-from traceml.rank.slots import COLLECTIVE_WAIT
+from traceml.rank.roots import Roots
+from traceml.rank.world import is_distributed
 from traceml.wire import ENDPOINT_VARIABLE
+
+if TYPE_CHECKING:
+    from traceml.rank.sender import Sender
 
 
 class Tracer(AbstractContextManager[None]):
     """Everything TraceML does in this process. Its context is the scope of one step.
 
-    Hooks go in at once, so that the fetch before the first scope is seen; the
-    sidecar is called with the first scope, so that a DataLoader worker which
-    merely imports the script stays silent.
+    Hooks go in at once; the sidecar is called with the first backward or scope,
+    so that a process which merely imports torch, like a DataLoader worker, stays
+    silent and never loads what sending needs.
     """
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
-        self.recorder = Recorder(Ring())
+        self.recorder = Recorder()
         self._ready = ReadyMark(self.recorder)
+        self._roots = Roots(self.recorder, self._ready)
         self._patches = Patches()
-        self._root: Root | None = None
-        self._timed: Any = object()  # what a timed root holds; no model holds this
         self.model: torch.nn.Module | None = None  # of the scope about to be entered
         self._sender: Sender | None = None
         self._depth = 0
-        self._settled = False
+        self._scoped = False  # the user says where steps end
         self.hook()
         os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._inert
+            before=self._before_fork,
+            after_in_parent=self._after_fork,
+            after_in_child=self._in_child,
         )
 
     def __enter__(self) -> None:
-        if get_ident() != self.recorder.thread and not self._moves_here():
-            return
+        recorder = self.recorder
+        if get_ident() != recorder.thread and (self._sender or recorder.thread == NOBODY):
+            return  # a scope on another thread than the training's
         self._depth += 1
         model, self.model = self.model, None
         try:
-            if self._settled and (model is None or is_timed(model, self._timed)):
-                return  # every step but the first
-            self._settle(model)
+            if model is not None and not self._roots.is_timed(model):
+                self._roots.choose(model)
+            if not self._scoped:
+                self._scope()
         except Exception as error:
             self._fail(error)
 
@@ -76,56 +80,85 @@ class Tracer(AbstractContextManager[None]):
         if kind is None:
             recorder.finish()
         else:
-            recorder.abandon()
+            recorder.mark(ABANDON)
+
+    def tag(self, tag: int) -> None:
+        """Leave the step under way out of the statistics."""
+        if get_ident() == self.recorder.thread:
+            self.recorder.note(TAG, tag)
 
     def hook(self) -> None:
-        """Put the hooks into torch; the model's go in with the next scope."""
-        hooks.install(self.recorder, self._ready, self._patches)
+        """Put the hooks into torch, and into the models as they are called."""
+        recorder, patches = self.recorder, self._patches
+        hooks.install(recorder, self._ready, self._roots, self._train, patches)
+        self._roots.hook(patches)
+        when_imported("torch._dynamo", self._carefully(self._hook_dynamo))
+        when_imported("torch.distributed.checkpoint", self._carefully(self._hook_checkpoints))
 
     def unhook(self) -> None:
-        """Leave nothing of ours in torch or in the model."""
+        """Leave nothing of ours in torch or in the models."""
         self._ready.detach()
-        if self._root is not None:
-            self._root.detach()
+        self._roots.release()
         self._patches.undo()
 
     def close(self) -> None:
         """Stop tracing, for good, and part from the sidecar."""
         self.recorder.silence()
         self.unhook()
-        if self._sender is not None:
-            self._sender.close()
+        self._at_exit()
 
-    def _moves_here(self) -> bool:
-        """Whether training turns out to run on another thread than the one that imported us."""
-        return self._sender is None and self.recorder.thread != NOBODY
+    def _scope(self) -> None:
+        self._train()
+        self._scoped = True
+        self.recorder.mark(SCOPE)
 
-    def _settle(self, model: torch.nn.Module | None) -> None:
-        if self._sender is None:
-            self._start(model)
-        if model is not None and not is_timed(model, self._timed):
-            self._adopt(model)
-        self._settled = _hide_from_dynamo((*self._ready.callbacks, torch.autograd.backward))
-
-    def _start(self, model: torch.nn.Module | None) -> None:
+    def _train(self) -> None:
+        """This thread trains."""
+        if self._sender is not None or self.recorder.thread == NOBODY:
+            return
+        if get_worker_info() is not None:  # of a DataLoader: whatever it does, it is no rank
+            self.recorder.silence()
+            return
         self.recorder.thread = get_ident()
+        try:
+            aside(self._send)
+        except Exception as error:
+            self._fail(error)
+
+    def _send(self) -> None:
+        from traceml.rank.channel import open_channel
+        from traceml.rank.identity import identify
+        from traceml.rank.sender import Sender
+
         if is_distributed():
-            self.recorder.measures(COLLECTIVE_WAIT)
-        self._sender = Sender(self.recorder, open_channel(self._endpoint), identify(model))
+            self.recorder.note(DISTRIBUTED)
+        self._roots.look()
+        channel = open_channel(self._endpoint)
+        self._sender = Sender(self.recorder, channel, identify(self._roots.modules))
         self._sender.start()
         # A program that the training starts is no rank of it.
         os.environ.pop(ENDPOINT_VARIABLE, None)
+        inject.leave_environment()
         # Runs at exit of this process and of one that multiprocessing made.
         Finalize(None, self._at_exit, exitpriority=0)
 
-    def _adopt(self, model: torch.nn.Module) -> None:
-        if self._root is not None:
-            self._root.detach()
-        self._root = Root(model, self.recorder)
-        self._root.attach()
-        self._timed = self._root.timed
-        if is_distributed():
-            self._ready.attach(model)
+    def _carefully(self, hook: Callable[[Any], None]) -> Callable[[Any], None]:
+        """The same, but an error of ours is not one of the user's import."""
+
+        def careful(module: Any) -> None:
+            try:
+                hook(module)
+            except Exception:
+                self.recorder.faults += 1
+
+        return careful
+
+    def _hook_checkpoints(self, checkpoint: Any) -> None:
+        hooks.hook_checkpoints(checkpoint, self.recorder, self._patches)
+
+    def _hook_dynamo(self, dynamo: Any) -> None:
+        hook_compilation(dynamo, self.recorder, self._patches)
+        hide(dynamo, (*self._ready.callbacks, torch.autograd.backward))
 
     def _fail(self, error: Exception) -> None:
         self.recorder.faults += 1
@@ -141,22 +174,13 @@ class Tracer(AbstractContextManager[None]):
         if self._sender is not None:
             self._sender.release()
 
-    def _inert(self) -> None:
-        self.recorder.silence()
-        self._sender = None
+    def _in_child(self) -> None:
+        """The child of a rank is inert; before training began it may become one itself."""
+        if self._sender is not None:
+            self._sender = None
+            self.recorder.silence()
+            self.unhook()
 
     def _at_exit(self) -> None:
         if self._sender is not None:
             self._sender.close()
-
-
-def _hide_from_dynamo(hooks: tuple[Callable[..., Any], ...]) -> bool:
-    """Where backward runs inside a compiled function, dynamo would compile our hooks too.
-
-    False while dynamo is not there: to import it takes seconds, and most never need it.
-    """
-    if "torch._dynamo" not in sys.modules:
-        return False
-    for hook in hooks:
-        torch._dynamo.eval_frame.skip_code(hook.__code__)
-    return True

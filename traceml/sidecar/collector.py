@@ -112,7 +112,7 @@ class Collector:
             host=host,
             telemetry=_telemetry(ranks),
             findings=tuple(no_data(domain) for domain in DOMAINS),
-            notes=(*self._notes, *self._fault_notes()),
+            notes=(*self._notes, *self._rank_notes(), *self._fault_notes()),
         )
 
     def _rank_of(self, session: str) -> Rank | None:
@@ -192,6 +192,17 @@ class Collector:
     def _note(self, message: str) -> None:
         if len(self._notes) < MAX_NOTES:
             self._notes[message] = None
+
+    def _rank_notes(self) -> list[str]:
+        """What ranks say they cannot measure; a sentence of all of them stands alone."""
+        said: dict[str, list[int]] = {}
+        for number, rank in sorted(self._ranks.items()):
+            for note in rank.notes:
+                said.setdefault(note, []).append(number)
+        return [
+            note if len(by) == len(self._ranks) else f"rank {', '.join(map(str, by))}: {note}"
+            for note, by in said.items()
+        ]
 
     def _fault_notes(self) -> list[str]:
         failed = [

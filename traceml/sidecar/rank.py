@@ -7,6 +7,7 @@ from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
 
 SILENT_SECONDS = 10.0  # ten heartbeats missed: not reporting
+MAX_NOTES = 8
 
 _OVERHEAD = VALUES.index("overhead_ns")
 _SAMPLES = VALUES.index("samples")
@@ -78,6 +79,11 @@ class Rank:
     def faults(self) -> int:
         """Errors of ours that this rank swallowed."""
         return self._heartbeat.faults if self._heartbeat is not None else 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what this rank cannot measure."""
+        return tuple(self._heartbeat.notes[:MAX_NOTES]) if self._heartbeat is not None else ()
 
     def state(self, now: float) -> RankState:
         """The rank for the Snapshot."""

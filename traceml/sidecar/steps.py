@@ -9,7 +9,7 @@ from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import Window
 from traceml.snapshot import Statistics, StepHistogram, Steps
-from traceml.wire.columns import Tag
+from traceml.wire.tags import Tag
 
 HISTOGRAM_BOUNDS_SECONDS = tuple(0.001 * 2**power for power in range(20))  # 1 ms to 524 s
 

@@ -1,7 +1,6 @@
 """The record of one step on one rank, and its way into and out of a `Batch`."""
 
 from dataclasses import dataclass
-from enum import IntFlag
 from typing import Any
 
 import numpy as np
@@ -28,20 +27,6 @@ VALUES = (*DURATIONS, "overhead_ns", "resident_bytes", "samples", "elements")
 
 Matrix = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-class Tag(IntFlag):
-    """Why a step is left out of the statistics."""
-
-    WARMUP = 1
-    COMPILE = 2
-    CHECKPOINT = 4
-    EVAL = 8
-
-    @property
-    def label(self) -> str:
-        """The tag as metrics and summaries spell it."""
-        return (self.name or "unknown").lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -83,7 +84,7 @@ class GoodbyeReply(_message.Message):
     def __init__(self) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults")
+    __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults", "notes")
     STEP_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SINCE_NS_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +93,7 @@ class Heartbeat(_message.Message):
     DROPPED_RING_FIELD_NUMBER: _ClassVar[int]
     DROPPED_BACKLOG_FIELD_NUMBER: _ClassVar[int]
     FAULTS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     step: int
     phase: str
     since_ns: int
@@ -100,7 +102,8 @@ class Heartbeat(_message.Message):
     dropped_ring: int
     dropped_backlog: int
     faults: int
-    def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements")

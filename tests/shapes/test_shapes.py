@@ -1,0 +1,94 @@
+"""Scripts unaware of TraceML, one for each shape of training, under `traceml run`."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.launching import DEADLINE_SECONDS, Finished, Launcher
+from tests.shapes import loaders, loops, parallel, public
+from tests.shapes.shape import PLANTED, SCRIPTS, Shape
+
+SHAPES = [*loops.SHAPES, *loaders.SHAPES, *parallel.SHAPES, *public.SHAPES]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
+def test_the_shape_is_traced_and_left_as_it_is(launcher: Launcher, shape: Shape) -> None:
+    plain = launcher.popen(plain_command(shape), shape.environment)
+    traced = launcher.start(*arguments(shape), environment=shape.environment)
+    bare, run = finish(plain), launcher.finish(traced)
+
+    assert (run.exit_code, bare.returncode) == (0, 0), run.stderr + bare.stderr
+    assert losses(run.stdout) == losses(bare.stdout)
+    assert len(losses(run.stdout)) >= 2
+    assert_nothing_of_ours_in_the_terminal(run)
+    assert_steps(run, shape)
+    assert_phases(run, shape)
+    assert_notes(run, shape)
+
+
+def assert_steps(run: Finished, shape: Shape) -> None:
+    steps = run.summary["step_time"]["steps"]
+    assert steps["completed"] == shape.steps
+    assert steps["incomplete"] == max([shape.steps, *shape.rank_steps.values()]) - shape.steps
+    assert steps["excluded"] == dict(shape.excluded)
+    expected = {**dict.fromkeys(range(shape.ranks), shape.steps), **shape.rank_steps}
+    assert {rank: figures["steps"] for rank, figures in run.ranks.items()} == expected
+
+
+def assert_phases(run: Finished, shape: Shape) -> None:
+    for rank, figures in run.ranks.items():
+        phases = figures["phases"]
+        assert shape.found <= phases.keys(), rank
+        assert not shape.absent & phases.keys(), rank
+        if not shape.absent:
+            assert sum(phases.values()) == pytest.approx(figures["step_seconds"], rel=0.15)
+        if shape.planted is None:
+            continue
+        if shape.slow_rank in (None, rank):
+            assert PLANTED <= phases.pop(shape.planted) <= 1.2 * PLANTED, figures
+        else:  # it waits, and that is no work of its own
+            assert phases.pop("collective_wait") > PLANTED / 2, figures
+        assert all(seconds < PLANTED / 2 for seconds in phases.values()), figures
+
+
+def assert_notes(run: Finished, shape: Shape) -> None:
+    notes = run.summary["notes"]
+    if shape.note is None:
+        assert notes == []
+    else:
+        assert any(shape.note in note for note in notes), notes
+
+
+def assert_nothing_of_ours_in_the_terminal(run: Finished) -> None:
+    before, _, _ = run.stderr.partition("\n\nTraceML ")
+    ours = [line for line in before.splitlines() if "traceml" in line.lower()]
+    assert len(ours) <= 1, run.stderr  # where the metrics are
+    assert "grpc" not in run.stderr.lower()
+
+
+def losses(stdout: str) -> list[str]:
+    return sorted(line for line in stdout.splitlines() if line.startswith("loss "))
+
+
+def arguments(shape: Shape) -> list[str]:
+    flags = [] if shape.processes is None else ["--nproc-per-node", str(shape.processes)]
+    return [*flags, str(SCRIPTS / f"{shape.script}.py")]
+
+
+def plain_command(shape: Shape) -> list[str]:
+    script = str(SCRIPTS / f"{shape.script}.py")
+    if shape.processes is None:
+        return [sys.executable, script]
+    torchrun = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={shape.processes}",
+    ]
+    return [sys.executable, *torchrun, script]
+
+
+def finish(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+    stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
