@@ -20,6 +20,7 @@ _ENDS = {
     events.FORWARD_UNSURE: events.FORWARD_END,
     events.FORWARD_QUIET: events.FORWARD_END,
     events.FORWARD_TRAIN: events.FORWARD_END,
+    events.FORWARD_FROZEN: events.FORWARD_END,
     events.BACKWARD: events.BACKWARD_END,
     events.GRADIENT: events.GRADIENT_END,
     events.OPTIMIZER: events.OPTIMIZER_END,

@@ -1,30 +1,53 @@
 """Scripts unaware of TraceML, one for each shape of training, under `traceml run`."""
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 from tests.launching import DEADLINE_SECONDS, Finished, Launcher
 from tests.shapes import loaders, loops, parallel, public
 from tests.shapes.shape import PLANTED, SCRIPTS, Shape
+from traceml.sidecar.listen import bind
 
 SHAPES = [*loops.SHAPES, *loaders.SHAPES, *parallel.SHAPES, *public.SHAPES]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
-def test_the_shape_is_traced_and_left_as_it_is(launcher: Launcher, shape: Shape) -> None:
-    plain = launcher.popen(plain_command(shape), shape.environment)
-    traced = launcher.start(*arguments(shape), environment=shape.environment)
-    bare, run = finish(plain), launcher.finish(traced)
-
-    assert (run.exit_code, bare.returncode) == (0, 0), run.stderr + bare.stderr
-    assert losses(run.stdout) == losses(bare.stdout)
+def test_the_shape_is_traced_and_left_as_it_is(
+    launcher: Launcher, plain_output: Callable[[Shape], str], shape: Shape
+) -> None:
+    run = traced(launcher, shape)
+    assert run.exit_code == 0, run.stderr
+    expected = plain_output(shape) if shape.processes is None else output_of_ranks(launcher, shape)
+    assert losses(run.stdout) == losses(expected)
     assert len(losses(run.stdout)) >= 2
     assert_nothing_of_ours_in_the_terminal(run)
     assert_steps(run, shape)
-    assert_phases(run, shape)
     assert_notes(run, shape)
+    assert_phases(undisturbed(launcher, run, shape), shape)
+
+
+def traced(launcher: Launcher, shape: Shape) -> Finished:
+    return launcher.run(*arguments(shape), environment=shape.environment)
+
+
+def undisturbed(launcher: Launcher, run: Finished, shape: Shape) -> Finished:
+    """The run, or up to two others if something else on the machine was in its way.
+
+    That can only make a phase longer, and not the same one each time.
+    """
+    for _ in range(2):
+        try:
+            assert_phases(run, shape)
+        except AssertionError:
+            shutil.rmtree(run.directory)
+            run = traced(launcher, shape)
+        else:
+            break
+    return run
 
 
 def assert_steps(run: Finished, shape: Shape) -> None:
@@ -76,19 +99,24 @@ def arguments(shape: Shape) -> list[str]:
     return [*flags, str(SCRIPTS / f"{shape.script}.py")]
 
 
-def plain_command(shape: Shape) -> list[str]:
-    script = str(SCRIPTS / f"{shape.script}.py")
-    if shape.processes is None:
-        return [sys.executable, script]
-    torchrun = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={shape.processes}",
+def output_of_ranks(launcher: Launcher, shape: Shape) -> str:
+    """What it prints without TraceML, as the processes that torchrun would start."""
+    with bind("127.0.0.1", 0) as free:
+        port = str(free.getsockname()[1])
+    size = str(shape.processes)
+    world = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = [sys.executable, str(SCRIPTS / f"{shape.script}.py")]
+    ranks = [
+        launcher.popen(
+            command, {**shape.environment, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(shape.processes or 1)
     ]
-    return [sys.executable, *torchrun, script]
+    return "".join(map(output_of, ranks))
 
 
-def finish(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+def output_of(process: "subprocess.Popen[str]") -> str:
     stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
-    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+    assert process.returncode == 0, stderr
+    return stdout

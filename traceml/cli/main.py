@@ -25,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         hint = f"see {self.prog} --help"
         if message.startswith("unrecognized arguments"):
-            hint = f"the script's own arguments go behind `--`; {hint}"
+            hint = "the script's own arguments go behind `--`; see traceml run --help"
         raise CommandError(f"{message} ({hint})")
 
 

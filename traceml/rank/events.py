@@ -13,12 +13,12 @@ from typing import Any
 # With the time at which it happened.
 (
     FETCH, FETCH_EVAL, FETCH_END, COPY, COPY_END,
-    FORWARD_EVAL, FORWARD_UNSURE, FORWARD_QUIET, FORWARD_TRAIN, FORWARD_END,
+    FORWARD_EVAL, FORWARD_UNSURE, FORWARD_QUIET, FORWARD_TRAIN, FORWARD_FROZEN, FORWARD_END,
     BACKWARD, READY, BACKWARD_END, GRADIENT, GRADIENT_END,
     OPTIMIZER, OPTIMIZER_END, WAIT, WAIT_END, ZERO_GRAD, SCOPE, SCOPE_END, ABANDON,
-) = range(23)  # fmt: skip
+) = range(24)  # fmt: skip
 # With a value.
-BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED = range(23, 29)
+BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED = range(24, 30)
 
 # What it is, when it was or how much, and on which thread.
 Entry = tuple[int, Any, int]

@@ -14,7 +14,14 @@ from typing import Any
 
 import torch
 
-from traceml.rank.events import FORWARD_END, FORWARD_EVAL, Recorder
+from traceml.rank.events import (
+    FORWARD_END,
+    FORWARD_EVAL,
+    FORWARD_FROZEN,
+    FORWARD_TRAIN,
+    FORWARD_UNSURE,
+    Recorder,
+)
 from traceml.rank.patches import Patches
 
 PLACE = "_compiled_call_impl"
@@ -53,7 +60,15 @@ def forget_in_copies(patches: Patches) -> None:
 class Root:
     """A module whose calls are the step's forward."""
 
-    __slots__ = ("_displaced", "_module", "_recorder", "_timed", "is_watched", "was_called")
+    __slots__ = (
+        "_displaced",
+        "_module",
+        "_recorder",
+        "_timed",
+        "_trains",
+        "is_watched",
+        "was_called",
+    )
 
     def __init__(self, module: torch.nn.Module, recorder: Recorder, watch: bool = False) -> None:
         # Weak, so that a model the user deletes is freed at once, not by the collector.
@@ -61,6 +76,7 @@ class Root:
         self._recorder = recorder
         self._timed: Timed | None = None
         self._displaced: Any = None
+        self._trains = False  # it was called with gradients
         self.is_watched = watch  # to see whether it is called, and not from within another
         self.was_called = False
 
@@ -102,14 +118,22 @@ class Root:
                 return call(*args, **kwargs)
             if self.is_watched:
                 return self._watch(forward, call, args, kwargs)
-            kind = FORWARD_EVAL + 2 if module.training else FORWARD_EVAL  # type: ignore[union-attr]
-            append((kind + is_grad_enabled(), clock(), get_ident()))
+            code = FORWARD_EVAL + 2 if module.training else FORWARD_EVAL  # type: ignore[union-attr]
+            code += is_grad_enabled()
+            if not self._trains:
+                code = self._consider(code)
+            append((code, clock(), get_ident()))
             try:
                 return call(*args, **kwargs)
             finally:
                 append((FORWARD_END, clock(), get_ident()))
 
         return forward
+
+    def _consider(self, code: int) -> int:
+        """What a call is worth of a module that has not been called to train so far."""
+        self._trains = code in (FORWARD_TRAIN, FORWARD_UNSURE)
+        return FORWARD_FROZEN if code == FORWARD_EVAL else code
 
     def _watch(self, timed: Any, call: Any, args: Any, kwargs: Any) -> Any:
         """Time the call unless it comes from within another's, and note that there was one."""

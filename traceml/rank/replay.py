@@ -3,6 +3,7 @@
 Runs on the sender's thread.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,13 +37,15 @@ BY_HAND = (
     "and the update of the parameters as other."
 )
 BLIND = (
-    "The model's calls were not seen, as when they run inside a compiled function: "
-    "the time of forward is in other."
+    "In some steps the model's calls were not seen, as when they run inside a compiled function: "
+    "they have no figure for forward, and if none has, its time is in other."
 )
 LOST = "TraceML fell behind this training and stopped recording it."
 
 _BLIND_STEPS = 5  # in a row, until it is said
-_EVALUATED = 1 << 8  # above all tags: something was called or fetched as for an evaluation
+# Above all tags: the model was called or a batch fetched as for an evaluation, or another
+# model that does not train was.
+_EVALUATED, _ASKED_ANOTHER = 1 << 8, 1 << 9
 
 
 class Replay:
@@ -65,7 +68,7 @@ class Replay:
         self._directly_after_optimizer = False
         self._loss_follows = False  # the forward under way may be followed by a loss
         self._unclaimed = False  # an unsure forward that no backward has followed yet
-        self._evaluated = 0  # steps in which something was, as for an evaluation
+        self._evaluated: Counter[int] = Counter()  # steps with a sign of evaluation, by sign
         self._blind_steps = 0  # in a row: with a backward, without a forward
         self.steps = 0
         self.dropped = 0
@@ -110,6 +113,7 @@ class Replay:
             events.FORWARD_UNSURE: self._forward_unsure,
             events.FORWARD_QUIET: self._forward,
             events.FORWARD_TRAIN: self._forward_train,
+            events.FORWARD_FROZEN: self._forward_frozen,
             events.FORWARD_END: self._forward_end,
             events.BACKWARD: self._backward,
             events.READY: self._ready,
@@ -165,6 +169,11 @@ class Replay:
     def _forward_eval(self, now: int) -> None:
         self._forward(now)
         self.phases.tag(_EVALUATED)
+
+    def _forward_frozen(self, now: int) -> None:
+        """Of a model that never trains: a teacher, or the average that is evaluated."""
+        self._forward(now)
+        self.phases.tag(_ASKED_ANOTHER)
 
     def _forward_train(self, now: int) -> None:
         if self.phases.is_in(BACKWARD):
@@ -317,18 +326,19 @@ class Replay:
     def _emit(self, row: Row) -> None:
         if self.steps == 0:
             row[TAGS] |= Tag.WARMUP
-        if row[TAGS] & _EVALUATED:
-            self._judge_evaluation(row)
+        for sign in (_EVALUATED, _ASKED_ANOTHER):
+            if row[TAGS] & sign:
+                self._judge_evaluation(row, sign)
         row[STEP] = self.steps
         self.steps += 1
         self._rows.append(row)
         self._look_for_blindness(row)
 
-    def _judge_evaluation(self, row: Row) -> None:
-        """An evaluation is the exception. In most steps it is part of them: a frozen teacher."""
-        row[TAGS] &= ~_EVALUATED
-        self._evaluated += 1
-        if 2 * self._evaluated <= self.steps + 1:
+    def _judge_evaluation(self, row: Row, sign: int) -> None:
+        """An evaluation is the exception. What is done in most steps is part of them."""
+        row[TAGS] &= ~sign
+        self._evaluated[sign] += 1
+        if 2 * self._evaluated[sign] <= self.steps + 1:
             row[TAGS] |= Tag.EVAL
 
     def _look_for_blindness(self, row: Row) -> None:

@@ -22,8 +22,8 @@ from traceml.rank.world import is_distributed
 
 _MAX_ROOTS = 16  # the time between two calls counts as forward anyhow
 _PATIENCE = 16  # optimizer steps without a call, or backwards, until a look is ended
-_FREE_LOOKS = 3  # each goes through all objects there are: a tenth of a second or so
-_SHARE = 0.01  # of the time, for more looks
+_FREE_LOOKS = 10  # each goes through all objects there are: a tenth of a second or so
+_SHARE = 0.05  # of the time, for more looks
 _FRUITLESS = 5  # looks that found nothing, until it is given up for good
 
 

@@ -48,6 +48,8 @@ def to_records(rows: Sequence[Row], entry_ns: int, resident_bytes: int | None) -
     phases[:, OTHER - DATALOADER] += table[:, LOSS]
     step_ns = np.nansum(phases, axis=1)
     blind = (table[:, BACKWARDS] > 0) & (table[:, FORWARDS] == 0)
+    # Where forward is seen in other steps, its time in this one must not pass for other.
+    phases[blind & (table[:, FORWARD] >= 0), OTHER - DATALOADER] = np.nan
     phases[blind, FORWARD - DATALOADER] = np.nan
     unmarked = table[:, UNMARKED] > 0
     for slot in (BACKWARD, COLLECTIVE_WAIT):

@@ -34,8 +34,7 @@ def _title(run: Run) -> str:
 def _setting(snapshot: Snapshot) -> str:
     run = snapshot.run
     if run.world_size is None:
-        hint = ": is the loop wrapped in trace_step(model)?" if run.state == "completed" else ""
-        return f"No rank has reported{hint}"
+        return "No rank has reported"
     ranks = _count(run.world_size, "rank")
     if run.nnodes is not None and run.nnodes > 1:
         ranks = f"this node's {len(snapshot.ranks)} of {ranks}"

@@ -16,6 +16,15 @@ from traceml.wire.columns import PROTOCOL, decode
 MAX_NOTES = 20  # a rank that keeps sending nonsense must not fill the memory
 
 
+NOTHING_SEEN = (
+    "No training was seen: no process called a backward pass or stepped an optimizer of torch's. "
+    "If one did, inside a compiled function, put trace_step around it."
+)
+
+
+ENDED_EARLY = "The script ended before its first training step was seen."
+
+
 class ProtocolTooNewError(Exception):
     """A rank speaks a protocol that this sidecar does not know."""
 
@@ -112,7 +121,12 @@ class Collector:
             host=host,
             telemetry=_telemetry(ranks),
             findings=tuple(no_data(domain) for domain in DOMAINS),
-            notes=(*self._notes, *self._rank_notes(), *self._fault_notes()),
+            notes=(
+                *self._notes,
+                *self._absence_notes(),
+                *self._rank_notes(),
+                *self._fault_notes(),
+            ),
         )
 
     def _rank_of(self, session: str) -> Rank | None:
@@ -192,6 +206,12 @@ class Collector:
     def _note(self, message: str) -> None:
         if len(self._notes) < MAX_NOTES:
             self._notes[message] = None
+
+    def _absence_notes(self) -> list[str]:
+        """Why there is nothing to show, once it is sure that there won't be."""
+        if self._ended_at is None or self._ranks:
+            return []
+        return [NOTHING_SEEN if self._state == "completed" else ENDED_EARLY]
 
     def _rank_notes(self) -> list[str]:
         """What ranks say they cannot measure; a sentence of all of them stands alone."""
