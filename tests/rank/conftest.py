@@ -110,6 +110,8 @@ def traced() -> Iterator[Traced]:
 def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTracer]:
     """What `traceml run` brings into a process and `trace_step` works on, without a sidecar."""
     monkeypatch.setattr("traceml.rank.sender.Sender", Nobody)
+    # A child of a process that has used gRPC can't: a test that forks would hang now and then.
+    monkeypatch.setattr("traceml.rank.channel.open_channel", lambda _: None)
     tracer = LocalTracer()
     monkeypatch.setattr(step, "_tracer", tracer)
     yield tracer

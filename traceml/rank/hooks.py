@@ -1,7 +1,7 @@
 """Where torch is hooked: fetch, copies to the device, backward, optimizer, collectives.
 
-Each hook is a pass-through on any thread but the training thread, so a user's
-own prefetch or checkpoint thread is never mistaken for the step.
+A hook writes down that something began or ended, and does what was asked for; it
+looks at nothing but the shape of a batch. Inside compiled code it does nothing.
 """
 
 import functools
