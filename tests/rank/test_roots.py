@@ -10,7 +10,7 @@ from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
 from tests.rank.conftest import LocalTracer, is_timed, recorded
-from traceml.rank import events
+from traceml.rank import events, roots
 from traceml.rank.hooks import hook_copies
 from traceml.wire.columns import VALUES
 
@@ -103,6 +103,18 @@ def test_a_call_is_one_forward_even_while_the_roots_are_sought(tracer: LocalTrac
     train(step, 3)
     codes = [code for code, _, _ in tracer.recorder.take()[0]]
     assert codes.count(events.FORWARD_TRAIN) == codes.count(events.FORWARD_END) == 3
+
+
+def test_of_many_models_trained_one_after_the_other_the_last_is_timed(
+    tracer: LocalTracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roots, "_FREE_LOOKS", 1_000)
+    models = [Net() for _ in range(roots._MAX_ROOTS + 3)]
+    for model in models:
+        train(training(lambda model=model: model(INPUTS).sum(), model), 4)  # type: ignore[misc]
+    timed = timed_in(*models)
+    assert models[-1] in timed
+    assert len(timed) == roots._MAX_ROOTS
 
 
 def test_two_models_are_both_found(tracer: LocalTracer) -> None:

@@ -1,8 +1,8 @@
 """Timing the forward of a root module, leaving the module as it was.
 
 `nn.Module.__call__` prefers the instance's `_compiled_call_impl` (the place
-`Module.compile()` uses). It is the one spot that costs under a microsecond,
-that torch itself drops from pickles and copies, and that dynamo looks through.
+`Module.compile()` uses). It is the one spot that costs under a microsecond and
+that dynamo passes by.
 """
 
 import functools

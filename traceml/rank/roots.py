@@ -155,14 +155,19 @@ class Roots:
     def _decide(self) -> None:
         """Keep the candidates that were called, and leave the others alone."""
         candidates, self._candidates = self._candidates, {}
-        found = any(root.was_called for root in candidates.values())
-        self._fruitless = 0 if found else self._fruitless + bool(candidates)
-        for key, root in candidates.items():
-            if root.was_called and len(self._roots) < _MAX_ROOTS:
-                self._roots[key] = root
-                root.is_watched = False
-            else:
-                root.detach()
+        called = [key for key, root in candidates.items() if root.was_called][:_MAX_ROOTS]
+        self._fruitless = 0 if called else self._fruitless + bool(candidates)
+        self._make_room(len(called))
+        for key in called:
+            self._roots[key] = root = candidates.pop(key)
+            root.is_watched = False
+        for root in candidates.values():
+            root.detach()
+
+    def _make_room(self, for_so_many: int) -> None:
+        """Leave the oldest roots alone: models that were trained before."""
+        while self._roots and len(self._roots) + for_so_many > _MAX_ROOTS:
+            self._roots.pop(next(iter(self._roots))).detach()
 
 
 def _modules_with_parameters() -> Iterator[torch.nn.Module]:
