@@ -250,6 +250,18 @@ def test_compiling_tags_the_step(dynamo: None, tracer: LocalTracer) -> None:
     assert recorded(tracer).tags.tolist() == [Tag.WARMUP, Tag.COMPILE, 0, 0]
 
 
+def slope(x: torch.Tensor) -> torch.Tensor:
+    gradient = torch.autograd.grad([(x * x).sum()], [x])[0]
+    assert gradient is not None
+    return gradient
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_torchscript_still_knows_what_we_stand_in_for(traced: Traced) -> None:
+    scripted = torch.jit.script(slope)
+    assert scripted(torch.ones(2, requires_grad=True)).tolist() == [2.0, 2.0]
+
+
 def test_an_optimizer_that_the_user_deletes_is_freed_and_its_successor_told_apart(
     tracer: LocalTracer,
 ) -> None:

@@ -122,11 +122,12 @@ class Root:
             code += is_grad_enabled()
             if not self._trains:
                 code = self._consider(code)
-            append((code, clock(), get_ident()))
+            thread = get_ident()
+            append((code, clock(), thread))
             try:
                 return call(*args, **kwargs)
             finally:
-                append((FORWARD_END, clock(), get_ident()))
+                append((FORWARD_END, clock(), thread))
 
         return forward
 

@@ -103,11 +103,12 @@ def _iterate(recorder: Recorder) -> Make:
     def make(original: Any) -> Any:
         @functools.wraps(original)
         def __iter__(self: Any) -> Any:  # noqa: N807 - it stands in for the loader's own
-            append((FETCH if torch.is_grad_enabled() else FETCH_EVAL, clock(), get_ident()))
+            thread = get_ident()
+            append((FETCH if torch.is_grad_enabled() else FETCH_EVAL, clock(), thread))
             try:
                 return original(self)
             finally:
-                append((FETCH_END, clock(), get_ident()))
+                append((FETCH_END, clock(), thread))
 
         return __iter__
 
@@ -125,13 +126,14 @@ def _fetch(recorder: Recorder) -> Make:
             ident: Any = get_ident,
             is_grad_enabled: Any = torch.is_grad_enabled,
         ) -> Any:
-            append((FETCH if is_grad_enabled() else FETCH_EVAL, clock(), ident()))
+            thread = ident()
+            append((FETCH if is_grad_enabled() else FETCH_EVAL, clock(), thread))
             try:
                 batch = original(self)
             finally:
-                append((FETCH_END, clock(), ident()))
+                append((FETCH_END, clock(), thread))
             try:
-                append((BATCH, shape_of(batch), ident()))
+                append((BATCH, shape_of(batch), thread))
             except Exception:
                 recorder.faults += 1
             return batch
@@ -178,8 +180,9 @@ def _backward(
             if not training:
                 training = True
                 train()
-            append((BACKWARD, clock(), get_ident()))
-            marking = ready.attached and get_ident() == recorder.thread
+            thread = get_ident()
+            append((BACKWARD, clock(), thread))
+            marking = ready.attached and thread == recorder.thread
             if marking:
                 ready.begin(args)
             try:
@@ -187,8 +190,8 @@ def _backward(
             finally:
                 if marking:
                     ready.end()
-                append((BACKWARD_END, clock(), get_ident()))
-                if recorder.attention and get_ident() == recorder.thread:
+                append((BACKWARD_END, clock(), thread))
+                if recorder.attention and thread == recorder.thread:
                     roots.attend_to_backward()
 
         return backward
@@ -206,11 +209,12 @@ def _around(recorder: Recorder, begin: int, end: int) -> Make:
         def around(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
                 return original(*args, **kwargs)
-            append((begin, clock(), get_ident()))
+            thread = get_ident()
+            append((begin, clock(), thread))
             try:
                 return original(*args, **kwargs)
             finally:
-                append((end, clock(), get_ident()))
+                append((end, clock(), thread))
 
         return around
 
