@@ -2,9 +2,8 @@
 
     python -m tests.shapes.plain FOLDER < runs.json
 
-To import torch takes longer than most of them. A run is a name, a script, and
-the environment of each of its processes. It becomes a file in the folder, named
-like the run: the exit codes in the first line, then what all of them printed.
+To import torch takes longer than most of them. Each run becomes a file in the
+folder, named like the run: its exit code in the first line, then what it printed.
 """
 
 import json
@@ -19,20 +18,16 @@ import torch._dynamo  # noqa: F401 - what making an optimizer imports
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    for name, script, environments in json.load(sys.stdin):
-        outputs = [folder / f"{name}.{rank}" for rank in range(len(environments))]
-        children = []
-        for environment, output in zip(environments, outputs, strict=True):
-            child = os.fork()
-            if child == 0:
-                become(script, environment, output)
-                return  # as a script ends
-            children.append(child)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        printed = "".join(output.read_text(encoding="utf-8") for output in outputs)
-        whole = folder / f"{name}.whole"
-        whole.write_text(f"{codes}\n{printed}", encoding="utf-8")
-        whole.rename(folder / name)
+    for name, script, environment in json.load(sys.stdin):
+        output = folder / f"{name}.part"
+        child = os.fork()
+        if child == 0:
+            become(script, environment, output)
+            return  # as a script ends
+        _, status = os.waitpid(child, 0)
+        printed = output.read_text(encoding="utf-8")
+        output.write_text(f"{os.waitstatus_to_exitcode(status)}\n{printed}", encoding="utf-8")
+        output.rename(folder / name)
 
 
 def become(script: str, environment: Mapping[str, str], output: Path) -> None:

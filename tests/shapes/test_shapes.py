@@ -1,13 +1,16 @@
 """Scripts unaware of TraceML, one for each shape of training, under `traceml run`."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from tests.launching import Finished, Launcher
+from tests.launching import DEADLINE_SECONDS, Finished, Launcher
 from tests.shapes import loaders, loops, parallel, public
 from tests.shapes.shape import PLANTED, SCRIPTS, Shape
+from traceml.sidecar.listen import bind
 
 SHAPES = [*loops.SHAPES, *loaders.SHAPES, *parallel.SHAPES, *public.SHAPES]
 
@@ -18,7 +21,8 @@ def test_the_shape_is_traced_and_left_as_it_is(
 ) -> None:
     run = traced(launcher, shape)
     assert run.exit_code == 0, run.stderr
-    assert losses(run.stdout) == losses(plain_output(shape))
+    expected = plain_output(shape) if shape.processes is None else output_of_ranks(launcher, shape)
+    assert losses(run.stdout) == losses(expected)
     assert len(losses(run.stdout)) >= 2
     assert_nothing_of_ours_in_the_terminal(run)
     assert_steps(run, shape)
@@ -93,3 +97,26 @@ def losses(stdout: str) -> list[str]:
 def arguments(shape: Shape) -> list[str]:
     flags = [] if shape.processes is None else ["--nproc-per-node", str(shape.processes)]
     return [*flags, str(SCRIPTS / f"{shape.script}.py")]
+
+
+def output_of_ranks(launcher: Launcher, shape: Shape) -> str:
+    """What it prints without TraceML, as the processes that torchrun would start."""
+    with bind("127.0.0.1", 0) as free:
+        port = str(free.getsockname()[1])
+    size = str(shape.processes)
+    world = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
+    world |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = [sys.executable, str(SCRIPTS / f"{shape.script}.py")]
+    ranks = [
+        launcher.popen(
+            command, {**shape.environment, **world, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(shape.processes or 1)
+    ]
+    return "".join(map(output_of, ranks))
+
+
+def output_of(process: "subprocess.Popen[str]") -> str:
+    stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 0, stderr
+    return stdout
