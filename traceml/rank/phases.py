@@ -85,6 +85,7 @@ class Phases:
     def close(self, now: int) -> Row:
         """End the row here and begin another; the phase goes on."""
         self._charge(now)
+        self.current = self.current or OTHER  # idle no more
         row, self.row = self.row, self._blank.copy()
         row[END_NS] = now
         return row
