@@ -153,3 +153,18 @@ def test_other_modules_are_found_by_the_other_finders(folder: Path) -> None:
     assert told == []
     importlib.import_module("wanted")
     assert told == ["wanted"]
+
+
+def test_another_that_asks_all_finders_and_one_that_is_none_do_no_harm(folder: Path) -> None:
+    class AsksToo:
+        def find_spec(self, name: str, path: object, target: object = None) -> object:
+            others = [finder for finder in sys.meta_path if finder not in (self, of_old)]
+            asked = (finder.find_spec(name, path, target) for finder in others)  # type: ignore[arg-type]
+            return next((found for found in asked if found is not None), None)
+
+    of_old = object()
+    write(folder, "popular.py")
+    told: list[ModuleType] = []
+    when_imported("popular", told.append)
+    sys.meta_path[1:1] = [AsksToo(), of_old]  # type: ignore[list-item]
+    assert told == [importlib.import_module("popular")]

@@ -26,7 +26,7 @@ Entry = tuple[int, Any, int]
 CAPACITY = 1 << 18  # a quarter second of the shortest steps there are
 NUMBERED_EVERY = 64  # scopes
 
-NOBODY = 0  # no thread has this identity: every hook passes through
+NOBODY = 0  # no thread has this identity: entries count no more
 
 
 class Recorder:
@@ -59,7 +59,7 @@ class Recorder:
         self.price_ns = self._price_of_an_entry()
 
     def silence(self) -> None:
-        """Make every hook pass through, for good."""
+        """Let no entry count any more, for good."""
         self.thread = NOBODY
 
     def finish(self) -> None:

@@ -278,7 +278,10 @@ class _Optimizers:
             if is_compiling():
                 return
             if id(optimizer) != self._last and ident() == recorder.thread:
-                self._turn_to(optimizer)
+                try:
+                    self._turn_to(optimizer)
+                except Exception:  # say, something optimizer-like that can't be referred to weakly
+                    recorder.faults += 1
             append((OPTIMIZER, clock(), ident()))
 
         return before
@@ -319,7 +322,7 @@ class _Optimizers:
         self._roots.look()
 
     def _forget(self, key: int) -> None:
-        del self._known[key]
+        self._known.pop(key, None)
         if self._last == key:
             self._last = 0
 

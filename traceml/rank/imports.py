@@ -29,18 +29,32 @@ class _Watch(MetaPathFinder):
 
     def __init__(self) -> None:
         self.wanted: dict[str, Then] = {}
+        self._asking: set[str] = set()  # others may do as we do, and ask us in turn
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec as the others find it, so that we hear of the end of the import."""
-        if name not in self.wanted:
+        if name not in self.wanted or name in self._asking:
             return None
+        self._asking.add(name)
+        try:
+            found = self._ask_others(name, path, target)
+        finally:
+            self._asking.discard(name)
+        if found is not None and found.loader is not None:
+            self._listen(name, found.loader)
+        return found
+
+    def _ask_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
         for finder in sys.meta_path:
-            found = None if finder is self else finder.find_spec(name, path, target)
+            find_spec = getattr(finder, "find_spec", None)
+            if find_spec is None or finder is self:
+                continue
+            found: ModuleSpec | None = find_spec(name, path, target)
             if found is not None:
-                if found.loader is not None:
-                    self._listen(name, found.loader)
                 return found
         return None
 
