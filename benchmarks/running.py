@@ -40,8 +40,9 @@ class Running:
     def finish(self) -> tuple[float, float]:
         """End the run; seconds until the summary was written, and until the process was gone."""
         begin, begin_ns = time.monotonic(), time.time_ns()
-        if not self.launched.finish(Ending("completed", 0)):
+        if self.launched.finish(Ending("completed", 0)) is None:
             raise SystemExit((self.directory / "sidecar.log").read_text(encoding="utf-8"))
+        self.launched.wait()
         gone = time.monotonic() - begin
         written_ns = (self.directory / "final_summary.json").stat().st_mtime_ns
         return (written_ns - begin_ns) / 1e9, gone
@@ -55,7 +56,7 @@ def running_sidecar(ranks: int, interval_seconds: float = 1.0) -> Iterator[Runni
         directory = Path(name)
         run = RunIdentity("bench", uuid.uuid4().hex, ("bench",), time.time(), ranks)
         launched = SidecarProcess(
-            Config(run, directory, endpoint, interval_seconds, sd_file=None), listener
+            Config(run, directory, endpoint, interval_seconds, linger_seconds=0), listener
         )
         process = psutil.Process(_pid(directory))
         port = int(listener.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,16 @@ def look(collector: Collector) -> Snapshot:
     return collector.snapshot(host=None)
 
 
+def tell(collector: Collector, **what: Any) -> Any:
+    """Let the collector take an entry now; returns its reply."""
+    return collector.apply(pb.Entry(at=collector.clock(), **what))
+
+
+def end(collector: Collector, state: str = "completed", exit_code: int | None = None) -> None:
+    """The run is over."""
+    tell(collector, ended=pb.Ended(state=state, exit_code=exit_code))
+
+
 def make_identity(rank: int, world_size: int, attempt: int = 0) -> pb.Identity:
     """A rank of a DDP run on one node."""
     return pb.Identity(
@@ -128,12 +139,12 @@ class Process:
     sequence: int = 0
 
     def hello(self) -> "Process":
-        self.collector.hello(hello_request(self.session, self.identity))
+        tell(self.collector, hello=hello_request(self.session, self.identity))
         return self
 
     def beat(self) -> None:
         """Push a heartbeat and nothing else."""
-        self.collector.push(pb.PushRequest(session=self.session, heartbeat=self.heartbeat))
+        tell(self.collector, push=pb.PushRequest(session=self.session, heartbeat=self.heartbeat))
 
     def send(self, records: Records) -> int:
         """Push records as the next batch; returns what is acknowledged."""
@@ -142,10 +153,11 @@ class Process:
 
     def send_batch(self, batch: pb.Batch) -> int:
         request = pb.PushRequest(session=self.session, heartbeat=self.heartbeat, batch=batch)
-        return self.collector.push(request).acknowledged
+        return int(tell(self.collector, push=request).acknowledged)
 
     def goodbye(self) -> None:
-        self.collector.goodbye(pb.GoodbyeRequest(session=self.session, heartbeat=self.heartbeat))
+        request = pb.GoodbyeRequest(session=self.session, heartbeat=self.heartbeat)
+        tell(self.collector, goodbye=request)
 
 
 def start_ranks(collector: Collector, world_size: int, attempt: int = 0) -> list[Process]:
@@ -168,7 +180,7 @@ def run_of(world_size: int, steps: int = 10, name: str = "demo") -> Snapshot:
         )
         rank.goodbye()
     clock.advance(60.0)
-    collector.end("completed", 0)
+    end(collector, "completed", 0)
     return collector.snapshot(Host(0.25, 8 * GIB, 32 * GIB))
 
 

@@ -80,7 +80,8 @@ class RankState:
     device: str
     gpu_uuid: str
     group: str
-    reporting: bool
+    reporting: bool  # heard of lately
+    present: bool  # reporting, or said goodbye; a rank that is not has no series
     parted: bool  # said goodbye
     step: int
     phase: str
@@ -95,11 +96,21 @@ class RankState:
 
 
 @dataclass(frozen=True, slots=True)
+class Absence:
+    """A rank that should be there and is not."""
+
+    rank: int
+    step: int | None  # that it was in when last heard of; None if it never was
+    phase: str
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The machine at this moment."""
 
     cpu_utilization_ratio: float | None
-    memory_used_bytes: float
+    memory_used_bytes: float | None
     memory_size_bytes: float
 
 
@@ -110,6 +121,19 @@ class Telemetry:
     overhead_seconds_per_step: float | None
     records_received: int
     records_dropped: int
+    records_unjournaled: int  # taken while the journal could not be written
+    requests_refused: Mapping[str, int]  # by the reason for it
+    sidecar_restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the run the journal still tells, where this was rebuilt from it."""
+
+    until: float  # unix time of the last thing told
+    whole: bool  # the run's end is in it, and nothing could not be read
+    unread_bytes: int
+    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +163,7 @@ class Snapshot:
     ranks_expected: int | None
     ranks_reporting: int
     ranks: tuple[RankState, ...]
+    absent: tuple[Absence, ...]
     steps: Steps
     window: Statistics
     whole: Statistics
@@ -146,3 +171,4 @@ class Snapshot:
     telemetry: Telemetry
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    coverage: Coverage | None  # None for a Snapshot of the sidecar's own

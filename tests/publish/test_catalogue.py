@@ -4,6 +4,7 @@ import pytest
 
 from tests.builders import (
     Clock,
+    end,
     golden_run,
     look,
     make_collector,
@@ -69,6 +70,8 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "traceml_overhead_seconds_total": ("counter", ("rank",)),
     "traceml_records_received_total": ("counter", ("rank",)),
     "traceml_records_dropped_total": ("counter", ("rank", "reason")),
+    "traceml_records_unjournaled_total": ("counter", ()),
+    "traceml_requests_refused_total": ("counter", ("reason",)),
     "traceml_sidecar_restarts_total": ("counter", ()),
 }
 
@@ -151,7 +154,7 @@ def test_every_series_carries_the_run() -> None:
 def test_the_run_is_in_one_state_and_the_others_stand_at_zero(state: str) -> None:
     collector = make_collector(Clock())
     if state != "running":
-        collector.end(state, None)
+        end(collector, state)
     states = {
         dict(labels)["state"]: value
         for (name, labels), value in published(look(collector)).items()

@@ -104,6 +104,9 @@ def test_telemetry_tells_what_tracing_cost(document: dict[str, Any]) -> None:
         "overhead_seconds_per_step": pytest.approx(8e-6),
         "records_received": 100,
         "records_dropped": 0,
+        "records_unjournaled": 0,
+        "requests_refused": 0,
+        "sidecar_restarts": 0,
     }
 
 

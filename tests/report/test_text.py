@@ -4,6 +4,7 @@ import pytest
 
 from tests.builders import (
     Clock,
+    end,
     golden_run,
     look,
     make_collector,
@@ -61,7 +62,7 @@ def test_a_run_that_reported_nothing_says_what_that_may_mean(
     state: str, code: int, note: str
 ) -> None:
     collector = make_collector(Clock())
-    collector.end(state, code)
+    end(collector, state, code)
     text = summary_text(look(collector))
     assert text.splitlines()[1] == "No rank has reported"
     assert note in text
@@ -74,7 +75,7 @@ def test_a_failed_run_tells_where_the_ranks_that_are_gone_were_last_seen() -> No
     gone.heartbeat = pb.Heartbeat(step=3, phase="backward")
     gone.beat()
     parted.goodbye()
-    collector.end("failed", 137)
+    end(collector, "failed", 137)
     assert "Last heard of: r0 in step 3, backward\n" in summary_text(look(collector))
 
 

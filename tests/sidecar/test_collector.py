@@ -4,6 +4,7 @@ from tests.builders import (
     STARTED_AT,
     Clock,
     Process,
+    end,
     hello_request,
     look,
     make_collector,
@@ -11,14 +12,12 @@ from tests.builders import (
     make_records,
     malformed_batch,
     start_ranks,
+    tell,
     timed_records,
 )
-from traceml.sidecar.collector import (
-    MAX_NOTES,
-    Collector,
-    ProtocolTooNewError,
-    UnknownSessionError,
-)
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.notes import MAX_NOTES
+from traceml.sidecar.refusal import INTERNAL, ProtocolTooNewError, UnknownSessionError
 from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
@@ -81,7 +80,7 @@ def test_a_hello_said_twice_is_one_session(collector: Collector) -> None:
 def test_a_newer_protocol_is_refused_and_noted(collector: Collector) -> None:
     request = hello_request("s", make_identity(3, 4), protocol=PROTOCOL + 1)
     with pytest.raises(ProtocolTooNewError, match=r"rank 3 .* update the sidecar"):
-        collector.hello(request)
+        tell(collector, hello=request)
     assert "rank 3" in look(collector).notes[0]
     assert not look(collector).ranks
 
@@ -188,7 +187,7 @@ def test_a_batch_without_records_is_acknowledged(collector: Collector) -> None:
 
 def test_the_run_ends_as_it_is_told(collector: Collector, clock: Clock) -> None:
     clock.advance(7.0)
-    collector.end("failed", 3)
+    end(collector, "failed", 3)
     clock.advance(100.0)
     run = look(collector).run
     assert (run.state, run.exit_code, run.duration_seconds) == ("failed", 3, 7.0)
@@ -198,14 +197,14 @@ def test_what_still_waits_at_the_end_is_missing(collector: Collector) -> None:
     first, second = start_ranks(collector, 2)
     first.send(timed_records(range(5)))
     second.send(timed_records(range(3)))
-    collector.end("completed", 0)
+    end(collector, "completed", 0)
     assert look(collector).steps.completed == 3
     assert look(collector).steps.incomplete["missing"] == 2
 
 
 def test_records_after_the_end_are_late(collector: Collector) -> None:
     (process,) = start_ranks(collector, 1)
-    collector.end("completed", 0)
+    end(collector, "completed", 0)
     process.send(timed_records(range(2)))
     assert look(collector).ranks[0].records_dropped["late"] == 2
     assert look(collector).steps.completed == 0
@@ -247,7 +246,7 @@ def test_a_rank_that_an_elastic_restart_left_out_need_not_say_goodbye(
 
 def test_failed_requests_are_told_in_the_notes(collector: Collector) -> None:
     assert look(collector).notes == ()
-    collector.failed_requests = 2
+    collector.refused[INTERNAL] = 2
     (note,) = look(collector).notes
     assert note.startswith("2 requests failed inside the sidecar")
 
@@ -255,5 +254,5 @@ def test_failed_requests_are_told_in_the_notes(collector: Collector) -> None:
 def test_notes_are_bounded(collector: Collector) -> None:
     for protocol in range(2, 200):
         with pytest.raises(ProtocolTooNewError):
-            collector.hello(pb.HelloRequest(protocol=protocol, session="x"))
+            tell(collector, hello=pb.HelloRequest(protocol=protocol, session="x"))
     assert len(look(collector).notes) == MAX_NOTES

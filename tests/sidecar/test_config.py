@@ -12,7 +12,9 @@ def test_a_sidecar_reads_what_its_launcher_wrote(
 ) -> None:
     command = ("traceml", "run", "train.py", "--text", "line\nbreak", "\udcff")
     run = RunIdentity("demo", "0123", command, 1.5, ranks_expected)
-    config = Config(run, Path("/logs/demo"), "unix:///tmp/x/sidecar.sock", 0.5, sd_file)
+    config = Config(
+        run, Path("/logs/demo"), "unix:///tmp/x/sidecar.sock", 0.5, sd_file, sd_file, 3.5, 7, 2
+    )
     line = config.to_json()
     assert "\n" not in line
     assert Config.from_json(line) == config

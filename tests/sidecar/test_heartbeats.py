@@ -2,6 +2,7 @@ from tests.builders import (
     Clock,
     look,
     start_ranks,
+    tell,
     timed_records,
 )
 from traceml.sidecar.collector import Collector
@@ -30,7 +31,9 @@ def test_records_without_a_heartbeat_leave_the_last_one_standing(collector: Coll
     (process,) = start_ranks(collector, 1)
     process.heartbeat = pb.Heartbeat(step=17, cpu_seconds=9.0, dropped_ring=3)
     process.beat()
-    collector.push(pb.PushRequest(session=process.session, batch=encode(timed_records([0]), 1)))
+    tell(
+        collector, push=pb.PushRequest(session=process.session, batch=encode(timed_records([0]), 1))
+    )
     rank = look(collector).ranks[0]
     assert (rank.step, rank.cpu_seconds) == (17, 9.0)
     assert rank.records_dropped["overwritten"] == 3

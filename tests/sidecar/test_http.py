@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection
 
 import pytest
@@ -17,7 +17,8 @@ from tests.builders import golden_run
 from traceml.publish import prometheus
 from traceml.publish.catalogue import CATALOGUE
 from traceml.sidecar.http import Server, app
-from traceml.sidecar.listen import bind
+from traceml.sidecar.listen import YIELD_PATH, bind
+from traceml.sidecar.scrapers import Scrapers
 from traceml.snapshot import Snapshot
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -46,6 +47,8 @@ class Site:
 
     port: int
     snapshot: Snapshot | None
+    scrapers: Scrapers = field(default_factory=Scrapers)
+    makes_way: bool = False
 
     def get(self, path: str, accept: str = "", encoding: str = "", method: str = "GET") -> Reply:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -61,7 +64,7 @@ class Site:
 def served() -> Iterator[Site]:
     listener = bind("127.0.0.1", 0)
     site = Site(listener.getsockname()[1], None)
-    server = Server(app(lambda: site.snapshot))
+    server = Server(app(lambda: site.snapshot, site.scrapers, lambda: site.makes_way))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     yield site
@@ -171,3 +174,17 @@ def test_a_new_snapshot_is_rendered_anew(site: Site, renderings: list[Snapshot])
     assert len(renderings) == 2
     assert 'traceml_ranks_expected{run="demo"} 2.0' in before
     assert 'traceml_ranks_expected{run="demo"} 7.0' in after
+
+
+def test_a_sidecar_that_serves_a_run_does_not_make_way(site: Site) -> None:
+    site.makes_way = False
+    assert site.get(YIELD_PATH, method="POST").status == 409
+
+
+def test_a_sidecar_that_only_lingers_makes_way(site: Site) -> None:
+    site.makes_way = True
+    assert site.get(YIELD_PATH, method="POST").status == 202
+
+
+def test_way_is_made_only_when_it_is_asked_for(site: Site) -> None:
+    assert site.get(YIELD_PATH).status == 405

@@ -102,7 +102,13 @@ def test_counters_go_on_when_a_rank_comes_back(collector: Collector) -> None:
     assert (before.samples, after.samples) == (32, 64)
     assert (before.cpu_seconds, after.cpu_seconds) == (10.0, 12.0)
     assert after.phase_seconds["forward"] == pytest.approx(0.080)
-    assert after.records_dropped == {"overwritten": 4, "backlog": 1, "late": 0, "malformed": 0}
+    assert after.records_dropped == {
+        "overwritten": 4,
+        "backlog": 1,
+        "late": 0,
+        "malformed": 0,
+        "unjournaled": 0,
+    }
 
 
 def test_what_was_counted_never_shrinks_while_a_rank_comes_back(collector: Collector) -> None:

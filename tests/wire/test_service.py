@@ -1,7 +1,5 @@
 """A real server and a real channel, over a unix socket."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,8 @@ from tests.builders import (
     malformed_batch,
     timed_records,
 )
+from tests.serving import serving
 from traceml.sidecar.collector import Collector
-from traceml.sidecar.ingest import start_ingest
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.service import Client
@@ -32,16 +30,8 @@ def collector() -> Collector:
 @pytest.fixture
 def client(collector: Collector, tmp_path: Path) -> Iterator[Client]:
     endpoint = f"unix://{tmp_path}/sidecar.sock"
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(start_ingest(collector, endpoint))
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    with grpc.insecure_channel(endpoint) as channel:
+    with serving(collector, endpoint), grpc.insecure_channel(endpoint) as channel:
         yield Client(channel)
-    asyncio.run_coroutine_threadsafe(server.stop(grace=None), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
 
 
 def refusal(method: Any, request: Any) -> grpc.RpcError:
@@ -101,6 +91,9 @@ def test_a_malformed_batch_is_acknowledged_counted_and_noted(
     )
 
 
-def test_an_endpoint_that_cannot_be_bound_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="cannot listen at"):
-        asyncio.run(start_ingest(make_collector(Clock()), f"unix://{tmp_path}/no/sidecar.sock"))
+def test_an_endpoint_that_cannot_be_bound_is_an_os_error(
+    collector: Collector, tmp_path: Path
+) -> None:
+    endpoint = f"unix://{tmp_path}/no/sidecar.sock"
+    with pytest.raises(OSError, match="cannot listen at"), serving(collector, endpoint):
+        pass

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from traceml import __version__
-from traceml.cli import env, run, sidecar
+from traceml.cli import env, run, sidecar, summarize
 from traceml.cli.errors import USAGE, CommandError
 from traceml.cli.prepare import say
 
 _EPILOG = """\
 exit codes:
   `traceml run` ends with the script's own exit code, 128 + N if signal N ended it.
-  TraceML's own errors: 2 wrong usage, 66 script not found or unreadable,
+  TraceML's own errors: 2 wrong usage, 66 script or run not found or unreadable,
   73 logs folder not writable or no free port, 78 bad configuration file.
 """
 
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_parser(commands)
     sidecar.add_parser(commands)
     env.add_parser(commands)
+    summarize.add_parser(commands)
     return parser
 
 

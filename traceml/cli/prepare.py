@@ -20,17 +20,19 @@ def prepare(
     endpoint: str | None = None,
     node: int | None = None,
     ranks_expected: int | None = None,
+    directory: Path | None = None,
 ) -> tuple[Config, socket.socket]:
     """Make the run's folder and take its port; CommandError where that can't be done.
 
     Without an `endpoint` the ranks get a socket of their own, to be removed at the end.
+    With a `directory` the run that is there already goes on.
     """
     name = rundir.check_name(chosen["run_name"] or default_name)
     sd_file: Path | None = chosen["sd_file"]
     if sd_file is not None and (sd_file.is_dir() or not sd_file.absolute().parent.is_dir()):
         raise CommandError(f"--sd-file: {sd_file} must be a file in a folder", CANNOT_CREATE)
     listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
-    directory = rundir.create(chosen["logs_dir"].absolute(), name, node)
+    directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
     run = RunIdentity(
         name=directory.name if node is None else name,
         id=uuid.uuid4().hex,
@@ -44,6 +46,9 @@ def prepare(
         endpoint=endpoint or socket_endpoint(),
         interval_seconds=chosen["interval"],
         sd_file=sd_file and sd_file.absolute(),
+        textfile_dir=chosen["textfile_dir"] and chosen["textfile_dir"].absolute(),
+        linger_seconds=chosen["linger"],
+        journal_max_bytes=chosen["journal_max_mb"] * 2**20,
     )
     return config, listener
 

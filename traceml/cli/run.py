@@ -13,8 +13,8 @@ from traceml.cli.errors import NO_INPUT, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
 from traceml.cli.script import run_script
 from traceml.rank import inject
-from traceml.sidecar.config import Ending
-from traceml.sidecar.launch import SidecarProcess, remove_endpoint
+from traceml.sidecar.config import Config, Ending
+from traceml.sidecar.launch import SidecarProcess, Told, remove_endpoint
 from traceml.sidecar.listen import bind
 from traceml.wire import ENDPOINT_VARIABLE
 
@@ -81,26 +81,44 @@ def execute(parsed: argparse.Namespace) -> int:
     config, listener = prepare(
         chosen, default_name, node=_node(parsed), ranks_expected=_expected(parsed)
     )
-    with listener:
-        sidecar = SidecarProcess(config, listener)
-        say(
-            f"run {config.run.name}, metrics at {metrics_url(listener)}, "
-            f"files in {config.directory}"
-        )
+    sidecar = SidecarProcess(config, listener)
+    say(f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}")
     environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: config.endpoint}
-    exit_code = run_script(command, inject.environment(environment))
-    _finish(sidecar, exit_code, config.directory)
+    exit_code = run_script(command, inject.environment(environment), lambda: _tend(sidecar))
+    _finish(sidecar, exit_code)
     remove_endpoint(config.endpoint)
     return exit_code
 
 
-def _finish(sidecar: SidecarProcess, exit_code: int, directory: Path) -> None:
+def _tend(sidecar: SidecarProcess) -> float | None:
+    again, notice = sidecar.tend()
+    if notice:
+        say(notice)
+    return again
+
+
+def _finish(sidecar: SidecarProcess, exit_code: int) -> None:
     state = {0: "completed", 130: "interrupted", 143: "interrupted"}.get(exit_code, "failed")
-    if sidecar.finish(Ending(state, exit_code)):
-        text = (directory / "final_summary.txt").read_text(encoding="utf-8")
-        show(f"\n{text}\nSummary in {directory / 'final_summary.json'}")
-    else:
-        say(f"the sidecar ended before the run did; its log is {directory / 'sidecar.log'}")
+    ending = Ending(state, exit_code)
+    told = sidecar.finish(ending) or _conclude(sidecar.config, ending)
+    where = sidecar.config.directory / "final_summary.json"
+    show(f"\n{told.text}\n" + ("" if told.problem else f"Summary in {where}"))
+    if told.problem:
+        say(f"the summary could not be written: {told.problem}")
+
+
+def _conclude(config: Config, ending: Ending) -> Told:
+    """Do what the sidecar no longer can."""
+    from traceml.report.summary import write_summary
+    from traceml.report.text import summary_text
+    from traceml.sidecar.rebuild import conclude
+
+    snapshot = conclude(config, ending)
+    try:
+        write_summary(snapshot, config.directory)
+    except OSError as error:
+        return Told(summary_text(snapshot), str(error))
+    return Told(summary_text(snapshot), "")
 
 
 def _command(parsed: argparse.Namespace) -> list[str]:

@@ -3,6 +3,9 @@
 import os
 import re
 import time
+from collections import deque
+from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 
 from traceml.cli.errors import CANNOT_CREATE, CommandError
@@ -36,25 +39,32 @@ def create(logs: Path, name: str, node: int | None) -> Path:
     An existing run is never written over: the new one gets a number.
     """
     try:
-        if node is not None:
-            folder = logs / name / f"node-{node}"
-            folder.mkdir(parents=True, exist_ok=True)
-            return folder
-        logs.mkdir(parents=True, exist_ok=True)
-        return _first_free(logs, name)
+        parent, folder = (logs, name) if node is None else (logs / name, f"node-{node}")
+        parent.mkdir(parents=True, exist_ok=True)
+        return _first_free(parent, folder)
     except OSError as error:
         raise CommandError(
             f"cannot write to the logs folder {logs}: {error.strerror}", CANNOT_CREATE
         ) from None
 
 
+def latest(logs: Path, name: str) -> Path | None:
+    """The last folder that was made for a run of that name."""
+    existing = deque(takewhile(Path.is_dir, _candidates(logs, name)), maxlen=1)
+    return existing[0] if existing else None
+
+
 def _first_free(logs: Path, name: str) -> Path:
-    number = 1
-    while True:
-        folder = logs / (name if number == 1 else f"{name}-{number}")
+    for folder in _candidates(logs, name):
         try:
             folder.mkdir()
         except FileExistsError:
-            number += 1
-        else:
-            return folder
+            continue
+        return folder
+    raise AssertionError("unreachable: there are always more candidates")
+
+
+def _candidates(logs: Path, name: str) -> Iterator[Path]:
+    yield logs / name
+    for number in count(2):
+        yield logs / f"{name}-{number}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, USAGE, CommandError
+from traceml.sidecar.journal import DEFAULT_MAX_MB, MIN_MAX_MB
 from traceml.sidecar.listen import PORT
 
 if sys.version_info >= (3, 11):
@@ -35,6 +36,18 @@ def _interval(value: Any) -> float:
     if isinstance(value, bool) or not 0.1 <= float(value) <= 60:
         raise ValueError("must be 0.1 to 60 seconds")
     return float(value)
+
+
+def _linger(value: Any) -> float:
+    if isinstance(value, bool) or not 0 <= float(value) <= 3600:
+        raise ValueError("must be 0 to 3600 seconds")
+    return float(value)
+
+
+def _journal_max_mb(value: Any) -> int:
+    if isinstance(value, bool) or not MIN_MAX_MB <= int(value) <= 1_000_000:
+        raise ValueError(f"must be {MIN_MAX_MB} to 1000000 megabytes")
+    return int(value)
 
 
 def _text(value: Any) -> str:
@@ -87,6 +100,13 @@ SHARED = (
             f"port to serve /metrics on, or the next free one (default: {PORT})"),
     Setting("sd_file", _path, None, "FILE",
             "write a Prometheus file_sd target here while the run lasts"),
+    Setting("textfile_dir", _path, None, "DIR",
+            "write the final state here for node_exporter's textfile collector"),
+    Setting("linger", _linger, None, "SECONDS",
+            "after the run, serve its last values so long or until they are scraped (default: "
+            "twice the interval of scrapers seen, at most 60; 0 turns it off)"),
+    Setting("journal_max_mb", _journal_max_mb, DEFAULT_MAX_MB, "MB",
+            f"how large the run's journal may become (default: {DEFAULT_MAX_MB})"),
     Setting("interval", _interval, 1.0, "SECONDS",
             "how often the figures are made anew (default: 1)"),
 )  # fmt: skip
@@ -96,6 +116,22 @@ FOR_RUN = (
     *SHARED,
     Setting("disable_traceml", _flag, False, None, "run the script as if TraceML were not there"),
 )
+
+
+FOR_SIDECAR = (
+    Setting("listen", _text, None, "ADDRESS",
+            "where ranks report: unix://PATH or tcp://HOST:PORT (default: a new socket in a "
+            "private folder)"),
+    Setting("token_file", _path, None, "FILE", "TCP: ranks must show the token in this file"),
+    Setting("tls_cert", _path, None, "FILE", "TCP: the sidecar's own certificate, PEM"),
+    Setting("tls_key", _path, None, "FILE", "TCP: the key of that certificate, PEM"),
+    Setting("tls_client_ca", _path, None, "FILE",
+            "TCP: ranks must have a certificate signed by this one, PEM"),
+    Setting("insecure", _flag, False, None, "TCP: let anybody report who reaches the port"),
+    *SHARED,
+)  # fmt: skip
+
+_KNOWN = {setting.name for setting in (*FOR_RUN, *FOR_SIDECAR)}
 
 
 def add_flags(parser: argparse.ArgumentParser, settings: tuple[Setting, ...]) -> None:
@@ -156,13 +192,12 @@ def _parse(file: Path) -> dict[str, Any]:
 
 
 def _checked(table: Any, source: str) -> Mapping[str, Any]:
-    known = {setting.name for setting in FOR_RUN}
     if not isinstance(table, dict):
         raise CommandError(f"{source} must be a table", BAD_CONFIG)
-    unknown = sorted(set(table) - known)
+    unknown = sorted(set(table) - _KNOWN)
     if unknown:
         raise CommandError(
-            f"{source}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(known))}",
+            f"{source}: unknown setting {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}",
             BAD_CONFIG,
         )
     return table

@@ -2,20 +2,32 @@
 
 import argparse
 import os
+import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traceml.cli import settings
+from traceml.cli import endpoint, rundir, settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
 from traceml.cli.prepare import metrics_url, prepare, say, show
+from traceml.sidecar.access import Access
+from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
+
+if TYPE_CHECKING:
+    from traceml.sidecar.rebuild import Unfinished
 
 _EPILOG = """\
 `traceml env` prints what the training processes need in their environment.
-It serves /metrics, and ends by SIGTERM or Ctrl-C; then it writes and prints the summary.
-"""
+It serves /metrics, and ends by SIGTERM or Ctrl-C; then it writes and prints the summary,
+and serves the last values until they are scraped. A second signal ends that.
 
-_LONGEST_SOCKET_PATH = 107  # what fits into the system's sockaddr_un
+Started again after it was killed, under the same --run-name, it goes on where it was:
+ranks send again what it has not acknowledged.
+
+examples:
+  traceml sidecar --run-name job42 --listen unix:///run/traceml/job42.sock
+  traceml sidecar --run-name job42 --listen tcp://0.0.0.0:9465 --token-file token
+"""
 
 
 def add_parser(commands: Any) -> None:
@@ -28,66 +40,76 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--listen",
-        metavar="unix://PATH",
-        help="unix socket for the ranks (default: a new one in a private folder)",
-    )
-    settings.add_flags(parser, settings.SHARED)
+    settings.add_flags(parser, settings.FOR_SIDECAR)
     parser.set_defaults(execute=execute)
 
 
 def execute(parsed: argparse.Namespace) -> int:
     """Serve until told to end."""
-    chosen = settings.resolve(parsed, settings.SHARED)
-    endpoint: str | None = parsed.listen
-    if endpoint is not None:
-        check_endpoint(endpoint, "--listen: ")
-        _check_folder(endpoint)
-    config, listener = prepare(chosen, "sidecar", endpoint)
+    chosen = settings.resolve(parsed, settings.FOR_SIDECAR)
+    given: str | None = chosen["listen"]
+    if given is not None:
+        endpoint.check(given, "--listen: ")
+        _check_folder(given)
+    access = endpoint.access(chosen)
+    name = rundir.check_name(chosen["run_name"] or "sidecar")
+    previous = _previous(chosen["logs_dir"].absolute(), name)
+    if previous is None:
+        config, listener = prepare(chosen, name, given)
+    else:
+        where = given or previous.endpoint
+        config, listener = prepare(chosen, name, where, directory=previous.directory)
+    going_on = f" goes on after {previous.steps} steps" if previous else ""
     say(
-        f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}\n"
-        f"traceml: start the training with: env $(traceml env {config.endpoint}) COMMAND"
+        f"run {config.run.name}{going_on}, metrics at {metrics_url(listener)}, "
+        f"files in {config.directory}"
     )
+    _say_how_to_report(config.endpoint, access)
     try:
-        _serve(config, listener)
+        _serve(config, listener, access)
     finally:
-        if endpoint is None:
+        if given is None:
             remove_endpoint(config.endpoint)
     return 0
 
 
-def _serve(config: Any, listener: Any) -> None:
+def _previous(logs: Path, name: str) -> "Unfinished | None":
+    """The run of that name, if its sidecar was killed and this one takes its place."""
+    latest = rundir.latest(logs, name)
+    if latest is None:
+        return None
+    from traceml.sidecar.rebuild import unfinished
+
+    return unfinished(latest)
+
+
+def _say_how_to_report(where: str, access: Access) -> None:
+    if endpoint.is_tcp(where) and not access.token and not access.client_authority:
+        say("warning: --insecure lets anybody report who reaches the port")
+    say(f"start the training with: env $(traceml env {where}) COMMAND")
+
+
+def _serve(config: Config, listener: socket.socket, access: Access) -> None:
     import asyncio
-    import logging
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print where we explain
-    from traceml.report.text import summary_text
-    from traceml.sidecar.process import Sidecar
+    from traceml.sidecar.logs import log_to
+    from traceml.sidecar.process import Final, Sidecar
 
-    logging.basicConfig(
-        filename=config.directory / "sidecar.log",
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
+    def finished(final: Final) -> None:
+        where = config.directory / "final_summary.json"
+        show(f"\n{final.text}\n" + ("" if final.problem else f"Summary in {where}"))
+        if final.problem:
+            say(f"the summary could not be written: {final.problem}")
+
+    log_to(config.directory / "sidecar.log")
     try:
-        final = asyncio.run(Sidecar(config, listener).serve(control=None))
+        asyncio.run(Sidecar(config, listener, access).serve(finished))
     except OSError as error:
         raise CommandError(str(error), CANNOT_CREATE) from None
-    show(f"\n{summary_text(final)}\nSummary in {config.directory / 'final_summary.json'}")
 
 
-def check_endpoint(endpoint: str, prefix: str = "") -> None:
-    """CommandError for an endpoint that can't be one."""
-    if not endpoint.startswith("unix:///"):
-        raise CommandError(f"{prefix}{endpoint!r} must be unix:// and an absolute path")
-    if len(os.fsencode(endpoint.removeprefix("unix://"))) > _LONGEST_SOCKET_PATH:
-        raise CommandError(
-            f"{prefix}the path is longer than {_LONGEST_SOCKET_PATH} bytes", CANNOT_CREATE
-        )
-
-
-def _check_folder(endpoint: str) -> None:
-    folder = Path(endpoint.removeprefix("unix://")).parent
-    if not folder.is_dir():
+def _check_folder(where: str) -> None:
+    folder = Path(where.removeprefix("unix://")).parent
+    if not endpoint.is_tcp(where) and not folder.is_dir():
         raise CommandError(f"--listen: no such folder: {folder}", CANNOT_CREATE)

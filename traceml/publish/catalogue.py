@@ -60,7 +60,7 @@ def _host(get: Callable[[Host], float | None]) -> Read:
 
 def _present(snapshot: Snapshot) -> Iterable[RankState]:
     """A rank that fell silent disappears; one that said goodbye stays to the end."""
-    return (rank for rank in snapshot.ranks if rank.reporting or rank.parted)
+    return (rank for rank in snapshot.ranks if rank.present)
 
 
 def _rank(get: Callable[[RankState], float | None]) -> Read:
@@ -321,7 +321,24 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric(
         "traceml_records_dropped", "counter", "", ("rank", "reason"),
         "Step records lost so far: overwritten in the rank's ring, given up while the sidecar did "
-        "not answer (backlog), too late for their step, or malformed.",
+        "not answer (backlog), too late for their step, malformed, or acknowledged by a sidecar "
+        "that died before it could write them (unjournaled).",
         _rank_by_key(lambda of: of.records_dropped),
+    ),
+    Metric(
+        "traceml_records_unjournaled", "counter", "", (),
+        "Step records taken while the journal could not be written; they are lost only if the "
+        "sidecar dies before it can be.",
+        _one(lambda s: s.telemetry.records_unjournaled),
+    ),
+    Metric(
+        "traceml_requests_refused", "counter", "", ("reason",),
+        "Requests to the sidecar that it did not take, by the reason for it.",
+        _by_key(lambda s: s.telemetry.requests_refused),
+    ),
+    Metric(
+        "traceml_sidecar_restarts", "counter", "", (),
+        "How often the sidecar of this run was started again.",
+        _one(lambda s: s.telemetry.sidecar_restarts),
     ),
 )  # fmt: skip

@@ -3,7 +3,17 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from traceml.wire import (
+    TLS_CA_VARIABLE,
+    TLS_CERT_VARIABLE,
+    TLS_KEY_VARIABLE,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_KEY,
+    authorization,
+)
 
 # With fork support gRPC hangs or prints at every DataLoader worker; the sender
 # keeps calls out of forks itself. Read when gRPC starts, so set just for that.
@@ -22,7 +32,25 @@ def open_channel(endpoint: str) -> Any:
     with _environment(_QUIET):
         import grpc
 
-        return grpc.insecure_channel(endpoint, options=_OPTIONS)
+        target = endpoint.removeprefix("tcp://")
+        authority = _file(TLS_CA_VARIABLE)
+        if authority is None or target == endpoint:
+            return grpc.insecure_channel(target, options=_OPTIONS)
+        own = grpc.ssl_channel_credentials(
+            authority, _file(TLS_KEY_VARIABLE), _file(TLS_CERT_VARIABLE)
+        )
+        return grpc.secure_channel(target, own, options=_OPTIONS)
+
+
+def call_metadata() -> tuple[tuple[str, str], ...]:
+    """What every call shows of this process: its token, if it has one."""
+    token = _file(TOKEN_FILE_VARIABLE)
+    return () if token is None else ((TOKEN_KEY, authorization(token.decode().strip())),)
+
+
+def _file(variable: str) -> bytes | None:
+    path = os.environ.get(variable)
+    return Path(path).read_bytes() if path else None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ are read even while the sidecar is slow, stopped or gone.
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from traceml.rank.replay import Replay
 from traceml.rank.slots import PHASE_NAMES, Row, to_records
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
+from traceml.wire.left import leave
 from traceml.wire.service import Client
 
 TICK_SECONDS = 0.25
@@ -32,8 +34,17 @@ FAREWELL_UNANSWERED_SECONDS = 0.5
 class Sender(threading.Thread):
     """Sends, keeps what is not acknowledged, sends again; never raises, never prints."""
 
-    def __init__(self, recorder: Recorder, channel: Any, identity: pb.Identity) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        channel: Any,
+        identity: pb.Identity,
+        endpoint: str = "",
+        metadata: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         super().__init__(name="traceml-sender", daemon=True)
+        self._endpoint = endpoint  # for what can't be delivered there
+        self._metadata = metadata
         self._recorder = recorder
         self._replay = Replay(recorder)
         self._channel = channel
@@ -44,7 +55,9 @@ class Sender(threading.Thread):
         self._backlog_records = 0
         self._dropped_backlog = 0
         self._sequence = 0
+        self._made = 0  # records so far
         self._greeted = False
+        self._was_greeted = False  # by some sidecar, once
         self._parted = False
         self._settled = False  # the last step is known
         self._failures = 0
@@ -77,6 +90,16 @@ class Sender(threading.Thread):
             self._rest()
         with self._gate:
             self._channel.close()
+        if self._was_greeted and not self._parted:
+            self._leave_behind()
+
+    def _leave_behind(self) -> None:
+        """Nobody answers: leave what is left for the next sidecar, or for the summary."""
+        hello = pb.Entry(hello=self._hello())
+        goodbye = pb.Entry(goodbye=self._goodbye())
+        pushes = (pb.Entry(push=self._push_of(batch)) for batch in self._backlog)
+        with suppress(OSError):
+            leave(self._endpoint, self._session, (hello, *pushes, goodbye))
 
     def _rest(self) -> None:
         """Sleep until the next tick, or until a call is done."""
@@ -117,7 +140,8 @@ class Sender(threading.Thread):
             part = rows[first : first + BATCH_RECORDS]
             records = to_records(part, self._recorder.price_ns, self._resident_bytes)
             self._sequence += 1
-            self._backlog.append(encode(records, self._sequence))
+            self._backlog.append(encode(records, self._sequence, self._made))
+            self._made += len(records)
             self._backlog_records += len(records)
         while self._backlog_records > BACKLOG_RECORDS:
             self._dropped_backlog += self._forget_oldest()
@@ -138,25 +162,29 @@ class Sender(threading.Thread):
 
     def _start_call(self) -> None:
         if not self._greeted:
-            hello = pb.HelloRequest(
-                protocol=PROTOCOL, session=self._session, identity=self._identity
-            )
-            self._start(self._client.hello, hello, self._on_hello)
+            self._start(self._client.hello, self._hello(), self._on_hello)
         elif self._backlog:
             self._push(self._backlog[0])
         elif self._deadline is not None:
-            goodbye = pb.GoodbyeRequest(session=self._session, heartbeat=self._heartbeat())
-            self._start(self._client.goodbye, goodbye, self._on_goodbye)
+            self._start(self._client.goodbye, self._goodbye(), self._on_goodbye)
         elif monotonic() >= self._heartbeat_at:
             self._push(None)
 
+    def _hello(self) -> pb.HelloRequest:
+        return pb.HelloRequest(protocol=PROTOCOL, session=self._session, identity=self._identity)
+
+    def _goodbye(self) -> pb.GoodbyeRequest:
+        return pb.GoodbyeRequest(session=self._session, heartbeat=self._heartbeat())
+
+    def _push_of(self, batch: pb.Batch | None) -> pb.PushRequest:
+        return pb.PushRequest(session=self._session, heartbeat=self._heartbeat(), batch=batch)
+
     def _push(self, batch: pb.Batch | None) -> None:
-        request = pb.PushRequest(session=self._session, heartbeat=self._heartbeat(), batch=batch)
-        self._start(self._client.push, request, self._on_push)
+        self._start(self._client.push, self._push_of(batch), self._on_push)
 
     def _start(self, method: Any, request: Any, settle: Callable[[Any], None]) -> None:
         self._settle = settle
-        self._call = method.future(request, timeout=CALL_SECONDS)
+        self._call = method.future(request, timeout=CALL_SECONDS, metadata=self._metadata)
         self._call.add_done_callback(lambda _: self._wake.set())
 
     def _settle_call(self, call: Any) -> None:
@@ -179,7 +207,7 @@ class Sender(threading.Thread):
             self._failures += 1
 
     def _on_hello(self, _: pb.HelloReply) -> None:
-        self._greeted = True
+        self._greeted = self._was_greeted = True
         self._heartbeat_at = 0.0
 
     def _on_push(self, reply: pb.PushReply) -> None:

@@ -126,7 +126,7 @@ class Tracer(AbstractContextManager[None]):
             self._fail(error)
 
     def _send(self) -> None:
-        from traceml.rank.channel import open_channel
+        from traceml.rank.channel import call_metadata, open_channel
         from traceml.rank.identity import identify
         from traceml.rank.sender import Sender
 
@@ -134,7 +134,8 @@ class Tracer(AbstractContextManager[None]):
             self.recorder.note(DISTRIBUTED)
         self._roots.look()
         channel = open_channel(self._endpoint)
-        self._sender = Sender(self.recorder, channel, identify(self._roots.modules))
+        identity = identify(self._roots.modules)
+        self._sender = Sender(self.recorder, channel, identity, self._endpoint, call_metadata())
         self._sender.start()
         # A program that the training starts is no rank of it.
         os.environ.pop(ENDPOINT_VARIABLE, None)

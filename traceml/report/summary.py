@@ -9,7 +9,7 @@ from traceml import __version__
 from traceml.diagnosis.finding import Finding
 from traceml.files import write_atomically
 from traceml.report.text import summary_text
-from traceml.snapshot import RankState, Run, Snapshot, Spread, Telemetry
+from traceml.snapshot import Absence, Coverage, RankState, Run, Snapshot, Spread, Telemetry
 
 SCHEMA_VERSION = 1
 JSON_NAME = "final_summary.json"
@@ -17,7 +17,8 @@ TEXT_NAME = "final_summary.txt"
 
 
 def write_summary(snapshot: Snapshot, directory: Path) -> None:
-    """Write both files, each in one go."""
+    """Write both files, each in one go; make the folder again if somebody took it away."""
+    directory.mkdir(parents=True, exist_ok=True)
     document = json.dumps(summary(snapshot), indent=2)
     write_atomically(directory / JSON_NAME, document + "\n")
     write_atomically(directory / TEXT_NAME, summary_text(snapshot))
@@ -35,21 +36,22 @@ def summary(snapshot: Snapshot) -> dict[str, Any]:
         "system": {**_section(findings["system"]), **_system(snapshot)},
         "process": _section(findings["process"]),
         "ranks": [_rank(snapshot, rank) for rank in snapshot.ranks],
+        "absent_ranks": [_absence(absence) for absence in snapshot.absent],
         "telemetry": _telemetry(snapshot.telemetry),
         "notes": list(snapshot.notes),
+        "coverage": _coverage(snapshot.coverage),
     }
     cleaned: dict[str, Any] = _without_none(document)
     return cleaned
 
 
 def _run(run: Run) -> dict[str, Any]:
-    started = datetime.fromtimestamp(run.started_at, timezone.utc)
     return {
         "name": run.name,
         "id": run.id,
         "status": run.state,
         "exit_code": run.exit_code,
-        "started_at": started.isoformat(timespec="milliseconds"),
+        "started_at": _iso(run.started_at),
         "duration_seconds": run.duration_seconds,
         "world_size": run.world_size,
         "nnodes": run.nnodes,
@@ -138,7 +140,34 @@ def _telemetry(telemetry: Telemetry) -> dict[str, Any]:
         "overhead_seconds_per_step": telemetry.overhead_seconds_per_step,
         "records_received": telemetry.records_received,
         "records_dropped": telemetry.records_dropped,
+        "records_unjournaled": telemetry.records_unjournaled,
+        "requests_refused": sum(telemetry.requests_refused.values()),
+        "sidecar_restarts": telemetry.sidecar_restarts,
     }
+
+
+def _absence(absence: Absence) -> dict[str, Any]:
+    return {
+        "rank": absence.rank,
+        "last_step": absence.step,
+        "last_phase": absence.phase or None,
+        "silent_seconds": absence.silent_seconds,
+    }
+
+
+def _coverage(coverage: Coverage | None) -> dict[str, Any] | None:
+    if coverage is None:
+        return None
+    return {
+        "until": _iso(coverage.until),
+        "whole": coverage.whole,
+        "unread_bytes": coverage.unread_bytes,
+        "problems": list(coverage.problems),
+    }
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="milliseconds")
 
 
 def _without_none(value: Any) -> Any:

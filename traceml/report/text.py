@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 from traceml.report import units
 from traceml.report.table import phase_table, rank_table
@@ -20,7 +21,8 @@ def summary_text(snapshot: Snapshot) -> str:
         if len(whole.ranks) > 1:
             lines += ["", *rank_table(whole)]
         lines += ["", *_facts(snapshot)]
-    for note in (*_left_behind(snapshot), *(f"Note: {note}" for note in snapshot.notes)):
+    notes = (f"Note: {note}" for note in snapshot.notes)
+    for note in (*_left_behind(snapshot), *notes, *_covers(snapshot)):
         lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in lines)
 
@@ -63,15 +65,37 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
     telemetry = snapshot.telemetry
     cost = units.seconds(telemetry.overhead_seconds_per_step)
     lost = _count(telemetry.records_dropped, "record")
-    yield f"TraceML itself: {cost} a step on the training thread, {lost} lost"
+    restarts = telemetry.sidecar_restarts
+    again = f", its sidecar restarted {_count(restarts, 'time')}" if restarts else ""
+    yield f"TraceML itself: {cost} a step on the training thread, {lost} lost{again}"
 
 
 def _left_behind(snapshot: Snapshot) -> Iterator[str]:
-    """Where ranks were last seen that did not say goodbye, if the run failed."""
-    gone = [rank for rank in snapshot.ranks if not rank.parted]
-    if snapshot.run.state == "failed" and gone:
-        seen = (f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone)
+    """Where ranks were last seen that did not say goodbye."""
+    silent = {absence.rank for absence in snapshot.absent}
+    failed = snapshot.run.state == "failed"
+    gone = [rank for rank in snapshot.ranks if rank.rank in silent or (failed and not rank.parted)]
+    seen = [f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone]
+    if seen:
         yield f"Last heard of: {'; '.join(seen)}"
+    never = [f"r{absence.rank}" for absence in snapshot.absent if absence.step is None]
+    if never:
+        yield f"Never heard of: {', '.join(never)}"
+
+
+def _covers(snapshot: Snapshot) -> Iterator[str]:
+    """How much of the run this tells, where it was rebuilt from the journal."""
+    coverage = snapshot.coverage
+    if coverage is None:
+        return
+    if coverage.whole:
+        yield "Rebuilt from the journal: covers the whole run."
+        return
+    until = datetime.fromtimestamp(coverage.until, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    parts = [f"Rebuilt from the journal: covers the run up to {until}"]
+    if coverage.unread_bytes:
+        parts.append(f"{coverage.unread_bytes} bytes could not be read")
+    yield "; ".join((*parts, *coverage.problems)) + "."
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,39 +1,48 @@
 """The sidecar as `traceml run` starts it: LISTENER_FD is its argument.
 
 Standard input brings the configuration in its first line and, when the run is
-over, how it ended. Its end without that word means that the launcher died.
+over, how it ended. Its end without that word means that the launcher died. The
+one line on standard output says that the summary is written, and what it says.
 """
 
 import asyncio
-import logging
+import json
 import os
+import signal
 import socket
 import sys
 
 from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
-from traceml.sidecar.process import Sidecar
+from traceml.sidecar.logs import log_to
+from traceml.sidecar.process import Final, Sidecar
 
 
 def main() -> None:
     """Serve the run described on standard input."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the launcher's is no concern of ours
     asyncio.run(_serve())
     # Everything is written; what is left is the teardown of libraries.
     os._exit(0)
 
 
 async def _serve() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_to(sys.stderr)
     control = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(control), sys.stdin
     )
     config = Config.from_json((await control.readline()).decode())
     listener = socket.socket(fileno=int(sys.argv[1]))
+    await Sidecar(config, listener).serve(_tell_launcher, control)
+    remove_endpoint(config.endpoint)
+
+
+def _tell_launcher(final: Final) -> None:
     try:
-        await Sidecar(config, listener).serve(control)
-    finally:
-        remove_endpoint(config.endpoint)
+        print(json.dumps({"text": final.text, "problem": final.problem}), flush=True)
+    except OSError:  # it is gone
+        return
 
 
 if __name__ == "__main__":

@@ -2,14 +2,19 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from traceml.sidecar.checkpoint import saved
 from traceml.wire.columns import VALUES, Integers, Matrix, Records
 
 BUFFER_BYTES = 16 * 2**20
 MAX_PENDING_STEPS = 16_384
 MIN_PENDING_STEPS = 256
+
+_BUFFERS = ("_values", "_tags", "_present", "_done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,13 @@ class AlignedSteps:
     values: Matrix
 
 
+@saved
 class Aligner:
     """Holds the steps of one attempt until they are complete, in bounded memory.
 
     Each rank reports in order, so a step that every rank has passed without it
-    being complete never will be: its record was lost, and it is given up.
+    being complete never will be: its record was lost, and it is given up. A rank
+    that is excused is not waited for, until it speaks again.
     """
 
     def __init__(self, expected: int) -> None:
@@ -35,6 +42,7 @@ class Aligner:
         self._expected = expected
         self._columns: dict[int, int] = {}
         self._reached = np.full(expected, -1, dtype=np.int64)
+        self._excused = np.zeros(expected, dtype=bool)
         self._floor = -1  # all steps below are settled; unknown before the first record
         self._values = np.full((self._capacity, expected, len(VALUES)), np.nan)
         self._tags = np.zeros(self._capacity, dtype=np.int64)
@@ -48,7 +56,24 @@ class Aligner:
         """Take records of one rank; returns what they completed, in order."""
         half = self._capacity // 2
         parts = (records[first : first + half] for first in range(0, len(records), half))
-        return [done for part in parts if (done := self._add(rank, part)) is not None]
+        return [done for part in parts for done in self._add(rank, part)]
+
+    def excuse(self, rank: int) -> list[AlignedSteps]:
+        """Wait for this rank no longer; returns what is complete without it, in order."""
+        column = self._column_of(rank)
+        if column is None:
+            return []
+        self._excused[column] = True
+        if self._floor < 0:
+            return []
+        completed = self._completed(np.arange(self._floor, int(self._reached.max()) + 1))
+        self._settle()
+        return completed
+
+    def is_excused(self, rank: int) -> bool:
+        """Whether this rank is no longer waited for."""
+        column = self._columns.get(rank)
+        return column is not None and bool(self._excused[column])
 
     def give_up(self, reason: str) -> None:
         """Count every step that is still waiting as incomplete."""
@@ -56,12 +81,38 @@ class Aligner:
         self.incomplete[reason] += int(pending.sum())
         self._present[:] = False
 
-    def _add(self, rank: int, records: Records) -> AlignedSteps | None:
+    def save(self) -> dict[str, Any]:
+        """The steps that wait, not the empty places beside them."""
+        steps = np.arange(self._floor, max(int(self._reached.max()) + 1, self._floor))
+        steps = steps[self._present[steps % self._capacity].any(axis=1)]
+        slots = steps % self._capacity
+        waiting = {name: getattr(self, name)[slots] for name in _BUFFERS}
+        rest = {name: value for name, value in vars(self).items() if name not in _BUFFERS}
+        return {"rest": rest, "slots": slots, "waiting": waiting}
+
+    @classmethod
+    def load(cls, state: dict[str, Any]) -> "Aligner":
+        """What `save` gave."""
+        aligner = cls(state["rest"]["_expected"])
+        vars(aligner).update(state["rest"])
+        for name in _BUFFERS:
+            getattr(aligner, name)[state["slots"]] = state["waiting"][name]
+        return aligner
+
+    def _column_of(self, rank: int) -> int | None:
+        """The rank's place; None for one rank more than there should be."""
         column = self._columns.get(rank, len(self._columns))
         if column >= self._expected:
-            self.late += len(records)  # one rank more than there should be
             return None
         self._columns[rank] = column
+        return column
+
+    def _add(self, rank: int, records: Records) -> list[AlignedSteps]:
+        column = self._column_of(rank)
+        if column is None:
+            self.late += len(records)
+            return []
+        self._excused[column] = False
         if self._floor < 0:
             self._floor = int(records.step[0])
         # Another rank may have begun earlier than the one that reported first.
@@ -71,7 +122,7 @@ class Aligner:
         self._make_room(int(records.step[-1]))
         records = self._only_new(column, records)
         if not len(records):
-            return None
+            return []
         slots = records.step % self._capacity
         self._values[slots, column] = records.values
         self._tags[slots] |= records.tags
@@ -98,14 +149,24 @@ class Aligner:
             self._drop(min(overflow, self._capacity), "overflow")
             self._floor = last - self._capacity + 1
 
-    def _completed(self, steps: Integers) -> AlignedSteps | None:
+    def _completed(self, steps: Integers) -> list[AlignedSteps]:
         slots = steps % self._capacity
-        full = self._present[slots].all(axis=1)
-        steps, slots = steps[full], slots[full]
+        present = self._present[slots]
+        full = (present | self._excused).all(axis=1) & present.any(axis=1) & ~self._done[slots]
+        steps, slots, present = steps[full], slots[full], present[full]
         if not len(steps):
-            return None
+            return []
         self._done[slots] = True
-        ranks = sorted(self._columns)
+        changes = np.flatnonzero((present[1:] != present[:-1]).any(axis=1)) + 1
+        return [
+            self._aligned(steps[begin:end], slots[begin:end])
+            for begin, end in pairwise([0, *changes.tolist(), len(steps)])
+        ]
+
+    def _aligned(self, steps: Integers, slots: Integers) -> AlignedSteps:
+        """Steps that the same ranks have told."""
+        told = self._present[slots[0]]
+        ranks = sorted(rank for rank, column in self._columns.items() if told[column])
         columns = [self._columns[rank] for rank in ranks]
         return AlignedSteps(
             ranks=tuple(ranks),
@@ -116,7 +177,8 @@ class Aligner:
 
     def _settle(self) -> None:
         """Move the floor past every step that all ranks have passed."""
-        passed = int(self._reached.min()) + 1 - self._floor
+        awaited = self._reached[~self._excused]
+        passed = int((awaited if len(awaited) else self._reached).min()) + 1 - self._floor
         if passed > 0:
             self._drop(passed, "missing")
             self._floor += passed

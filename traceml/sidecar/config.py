@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from traceml.sidecar.journal import DEFAULT_MAX_MB
+
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
@@ -23,33 +25,26 @@ class Config:
     run: RunIdentity
     directory: Path
     endpoint: str
-    interval_seconds: float
-    sd_file: Path | None
+    interval_seconds: float = 1.0
+    sd_file: Path | None = None
+    textfile_dir: Path | None = None
+    linger_seconds: float | None = None  # None: as long as it takes, within reason
+    journal_max_bytes: int = DEFAULT_MAX_MB * 2**20
+    restarts: int = 0  # of the sidecar, as its launcher counts them
 
     def to_json(self) -> str:
         """One line for the sidecar's standard input."""
-        return json.dumps(
-            {
-                "run": asdict(self.run),
-                "directory": str(self.directory),
-                "endpoint": self.endpoint,
-                "interval_seconds": self.interval_seconds,
-                "sd_file": str(self.sd_file) if self.sd_file else None,
-            }
-        )
+        return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_json(cls, line: str) -> "Config":
         """What `to_json` wrote."""
         fields = json.loads(line)
         run = fields["run"]
-        return cls(
-            run=RunIdentity(**{**run, "command": tuple(run["command"])}),
-            directory=Path(fields["directory"]),
-            endpoint=fields["endpoint"],
-            interval_seconds=fields["interval_seconds"],
-            sd_file=Path(fields["sd_file"]) if fields["sd_file"] else None,
-        )
+        fields["run"] = RunIdentity(**{**run, "command": tuple(run["command"])})
+        for name in ("directory", "sd_file", "textfile_dir"):
+            fields[name] = Path(fields[name]) if fields[name] else None
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
-"""The HTTP side of the sidecar: metrics and probes."""
+"""The HTTP side of the sidecar: metrics, probes, and the way a finished run makes room."""
 
+import ipaddress
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
@@ -11,17 +13,32 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from traceml.publish.prometheus import Exposition
+from traceml.sidecar.listen import YIELD_PATH
+from traceml.sidecar.scrapers import Scrapers
 from traceml.snapshot import Snapshot
 
+_PROMETHEUS_HEADER = "x-prometheus-scrape-timeout-seconds"
 
-def app(latest: Callable[[], Snapshot | None]) -> Starlette:
-    """The routes, over whatever Snapshot is the latest."""
+
+def app(
+    latest: Callable[[], Snapshot | None], scrapers: Scrapers, make_way: Callable[[], bool]
+) -> Starlette:
+    """The routes, over whatever Snapshot is the latest.
+
+    `make_way` ends a sidecar that only lingers; False if it does more than that.
+    """
     exposition = Exposition()
 
     async def metrics(request: Request) -> Response:
         snapshot = latest()
         if snapshot is None:
             return _not_ready()
+        agent = request.headers.get("user-agent", "")
+        scrapers.visit(
+            f"{_host(request.client)} {agent}",
+            _PROMETHEUS_HEADER in request.headers,
+            time.monotonic(),
+        )
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         body, content_type = exposition.render(snapshot, request.headers.get("accept", ""), zipped)
         headers = {"content-type": content_type, "vary": "accept, accept-encoding"}
@@ -35,17 +52,37 @@ def app(latest: Callable[[], Snapshot | None]) -> Starlette:
     async def readyz(_: Request) -> Response:
         return _not_ready() if latest() is None else PlainTextResponse("ready\n")
 
+    async def yield_port(request: Request) -> Response:
+        if not _is_from_here(request):
+            return PlainTextResponse("only from this machine\n", status_code=403)
+        if not make_way():
+            return PlainTextResponse("a run is being served here\n", status_code=409)
+        return PlainTextResponse("making way\n", status_code=202)
+
     return Starlette(
         routes=[
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
+            Route(YIELD_PATH, yield_port, methods=["POST"]),
         ]
     )
 
 
 def _not_ready() -> Response:
     return PlainTextResponse("not ready\n", status_code=503)
+
+
+def _host(address: Any) -> str:
+    return "" if address is None else str(address[0])
+
+
+def _is_from_here(request: Request) -> bool:
+    client, server = _host(request.client), _host(request.scope.get("server"))
+    try:
+        return client == server or ipaddress.ip_address(client).is_loopback
+    except ValueError:
+        return False
 
 
 class Server(uvicorn.Server):

@@ -1,14 +1,28 @@
-"""The gRPC border: requests in, collector's answers out, errors counted and never fatal."""
+"""The gRPC border: requests in, answers out, refusals counted, errors never fatal."""
 
+import asyncio
 import logging
 import socket
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError, Message
 
-from traceml.sidecar.collector import Collector, ProtocolTooNewError, UnknownSessionError
+from traceml.sidecar.access import Access
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.ledger import Ledger
+from traceml.sidecar.refusal import INTERNAL, UNREAD, MalformedError, RefusedError
+from traceml.wire import MAX_MESSAGE_BYTES
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.service import handlers
+from traceml.wire.service import SERVICE, handlers, request_of
+
+MAX_CONCURRENT_CALLS = 4096
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 16 * 2**10),
+    ("grpc.so_reuseport", 0),  # or a second sidecar would share the port without a word
+]
 
 log = logging.getLogger(__name__)
 
@@ -16,47 +30,91 @@ log = logging.getLogger(__name__)
 class Ingest:
     """Answers ranks. Any error here costs one request, not the sidecar."""
 
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
+    def __init__(self, ledger: Ledger, collector: Collector, access: Access) -> None:
+        self._ledger = ledger
+        self._refused = collector.refused
+        self._access = access
+        self.read: set[asyncio.Task[Any]] = set()  # calls whose request has come whole
 
-    async def hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
-        """Open a session."""
-        return await self._answer(self._collector.hello, request, context)  # type: ignore[no-any-return]
-
-    async def push(self, request: pb.PushRequest, context: Any) -> pb.PushReply:
-        """Take records and a heartbeat."""
-        return await self._answer(self._collector.push, request, context)  # type: ignore[no-any-return]
-
-    async def goodbye(self, request: pb.GoodbyeRequest, context: Any) -> pb.GoodbyeReply:
-        """Close a session."""
-        return await self._answer(self._collector.goodbye, request, context)  # type: ignore[no-any-return]
-
-    async def _answer(self, method: Any, request: Any, context: Any) -> Any:
+    async def answer(self, method: str, data: bytes, context: Any) -> Message:
+        """Have the request taken; what it says is on disk when this returns."""
+        task = asyncio.current_task()
+        if task is not None:
+            self.read.add(task)
         try:
-            return method(request)
-        except ProtocolTooNewError as refusal:
-            log.warning("refused: %s", refusal)
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refusal))
-        except UnknownSessionError as unknown:
-            await context.abort(grpc.StatusCode.NOT_FOUND, str(unknown))
+            self._access.check(context.invocation_metadata())
+            reply = await self._ledger.tell(_entry(method, data))
+            assert reply is not None
+            return reply
+        except RefusedError as refusal:
+            self._refused[refusal.reason] += 1
+            await _abort(context, refusal.status, str(refusal))
         except Exception:
-            self._collector.failed_requests += 1
+            self._refused[INTERNAL] += 1
             log.exception("a request failed")
-            await context.abort(grpc.StatusCode.INTERNAL, "the sidecar could not take this")
+            await _abort(context, "INTERNAL", "the sidecar could not take this")
+
+    def settle(self, task: "asyncio.Task[Any]") -> None:
+        """A call is over: if its request never came, gRPC has refused it."""
+        if task in self.read:
+            self.read.discard(task)
+        else:
+            self._refused[UNREAD] += 1
 
 
-async def start_ingest(collector: Collector, endpoint: str) -> Any:
-    """Serve the collector at `endpoint`, such as unix:///tmp/x/sidecar.sock."""
-    if _is_served(endpoint):
-        raise OSError(f"cannot listen at {endpoint}: another sidecar does")
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((handlers(Ingest(collector)),))
+class _Watch(grpc.aio.ServerInterceptor):
+    """Sees a call before its request is read: what never arrives is counted as well."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        """Let the call through, and look at it again when it is over."""
+        task = asyncio.current_task()
+        if task is not None and details.method.startswith(f"/{SERVICE}/"):
+            task.add_done_callback(self._ingest.settle)
+        return await continuation(details)
+
+
+def _entry(method: str, data: bytes) -> pb.Entry:
     try:
-        server.add_insecure_port(endpoint)
+        request = request_of(method, data)
+    except DecodeError:
+        raise MalformedError("this is no message of ours") from None
+    return pb.Entry(**{method.lower(): request})
+
+
+async def _abort(context: Any, status: str, details: str) -> NoReturn:
+    await context.abort(grpc.StatusCode[status], details)
+    raise AssertionError("unreachable: abort raises")
+
+
+async def start_ingest(
+    ledger: Ledger, collector: Collector, endpoint: str, access: Access
+) -> tuple[Any, str]:
+    """Serve the ledger at `endpoint`; returns the server, and where it can be reached."""
+    address = endpoint.removeprefix("tcp://")
+    if address == endpoint and _is_served(endpoint):
+        raise OSError(f"cannot listen at {endpoint}: another sidecar does")
+    ingest = Ingest(ledger, collector, access)
+    server = grpc.aio.server(
+        interceptors=[_Watch(ingest)],
+        options=_OPTIONS,
+        maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
+    )
+    server.add_generic_rpc_handlers((handlers(ingest.answer),))
+    credentials = access.credentials()
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
     except RuntimeError:
         raise OSError(f"cannot listen at {endpoint}") from None
     await server.start()
-    return server
+    if address == endpoint:
+        return server, endpoint
+    return server, f"tcp://{address.rsplit(':', 1)[0]}:{port}"
 
 
 def _is_served(endpoint: str) -> bool:

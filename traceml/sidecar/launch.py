@@ -1,15 +1,20 @@
-"""Starting a sidecar from another process, and telling it how the run ended."""
+"""Starting a sidecar from another process, keeping it alive, and ending it with the run."""
 
 import json
+import select
 import shutil
 import socket
 import subprocess
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 
 from traceml import isolated
 from traceml.sidecar.config import Config, Ending
 
+MAX_RESTARTS = 5
+_BACKOFF_SECONDS = 0.2  # before the first restart; each further one waits twice as long
 _FINISH_SECONDS = 10.0
 
 
@@ -23,30 +28,84 @@ def remove_endpoint(endpoint: str) -> None:
     shutil.rmtree(Path(endpoint.removeprefix("unix://")).parent, ignore_errors=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The sidecar's last word: the summary's text, and why it is not on disk, if so."""
+
+    text: str
+    problem: str
+
+
 class SidecarProcess:
-    """The launcher's hold on its sidecar: a pipe that carries two lines."""
+    """The launcher's hold on its sidecar: two pipes, and the port it serves on."""
 
     def __init__(self, config: Config, listener: socket.socket) -> None:
-        with (config.directory / "sidecar.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*isolated.command("traceml.sidecar.__main__"), str(listener.fileno())],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[listener.fileno()],
-                start_new_session=True,  # the terminal's Ctrl-C is for the script
-            )
-        self._tell(config.to_json())
+        self.config = config
+        self._listener = listener  # kept, so that the port is ours while a sidecar is started again
+        self._restart_at: float | None = None
+        self._start()
 
-    def finish(self, ending: Ending) -> bool:
-        """Have the summary written; False if the sidecar is no longer able to."""
+    def tend(self) -> tuple[float | None, str]:
+        """Start the sidecar again if it died; how soon to look again, and what to tell the user."""
+        if self._restart_at is not None:
+            if monotonic() < self._restart_at:
+                return self._restart_at - monotonic(), ""
+            self._restart_at = None
+            self.config = replace(self.config, restarts=self.config.restarts + 1)
+            self._start()
+            return None, ""
+        if self._is_given_up or self._process.poll() is None:
+            return None, ""
+        self._process.communicate()
+        died = f"the sidecar died ({_cause(self._process.returncode)})"
+        restarts = self.config.restarts
+        if restarts >= MAX_RESTARTS:
+            self._listener.close()
+            return None, (
+                f"{died} for the {restarts + 1}th time and is not started again; the training goes "
+                f"on, and the summary will hold what was told; see {self._log}"
+            )
+        self._restart_at = monotonic() + _BACKOFF_SECONDS * 2**restarts
+        return self._restart_at - monotonic(), f"{died} and is started again"
+
+    def finish(self, ending: Ending) -> Told | None:
+        """Have the summary written; None if the sidecar is no longer able to.
+
+        It may serve the last values for a while; that is its own affair then.
+        """
+        self._listener.close()
+        if self._restart_at is not None or self._process.poll() is not None:
+            return None
         self._tell(json.dumps({"state": ending.state, "exit_code": ending.exit_code}))
-        try:
-            self._process.communicate(timeout=_FINISH_SECONDS)
-        except subprocess.TimeoutExpired:
+        told = self._last_word()
+        if told is None:
             self._process.kill()
             self._process.communicate()
-        return self._process.returncode == 0
+        return told
+
+    def wait(self) -> int:
+        """Wait until the process is gone; its exit code."""
+        return self._process.wait()
+
+    @property
+    def _is_given_up(self) -> bool:
+        return self._listener.fileno() < 0
+
+    @property
+    def _log(self) -> Path:
+        return self.config.directory / "sidecar.log"
+
+    def _start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*isolated.command("traceml.sidecar.__main__"), str(self._listener.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                pass_fds=[self._listener.fileno()],
+                start_new_session=True,  # the terminal's Ctrl-C is for the script
+            )
+        self._tell(self.config.to_json())
 
     def _tell(self, line: str) -> None:
         pipe = self._process.stdin
@@ -55,4 +114,15 @@ class SidecarProcess:
             pipe.write(line.encode() + b"\n")
             pipe.flush()
         except BrokenPipeError:
-            return  # it is dead; `finish` says so
+            return  # it is dead; `tend` and `finish` find out
+
+    def _last_word(self) -> Told | None:
+        pipe = self._process.stdout
+        assert pipe is not None
+        ready, _, _ = select.select([pipe], [], [], _FINISH_SECONDS)
+        line = pipe.readline() if ready else b""
+        return Told(**json.loads(line)) if line else None
+
+
+def _cause(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

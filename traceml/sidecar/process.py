@@ -1,4 +1,4 @@
-"""The sidecar process: wires ingest, collector, host and HTTP, and decides when it ends."""
+"""The sidecar process: wires journal, ingest, collector and HTTP, and decides when it ends."""
 
 import asyncio
 import json
@@ -6,71 +6,152 @@ import logging
 import os
 import signal
 import socket
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from traceml.files import write_atomically
+from traceml.publish.textfile import write_textfile
 from traceml.report.summary import write_summary
+from traceml.report.text import summary_text
+from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.discovery import Discovery
 from traceml.sidecar.host import HostSampler
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.ingest import start_ingest
+from traceml.sidecar.journal import Journal
+from traceml.sidecar.ledger import Ledger
 from traceml.sidecar.listen import address
+from traceml.sidecar.rebuild import ANNOUNCEMENT
+from traceml.sidecar.recovery import FOLDER, recover
+from traceml.sidecar.refusal import RefusedError
+from traceml.sidecar.scrapers import MAX_LINGER_SECONDS, Scrapers
 from traceml.snapshot import Snapshot
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.left import left
 
 log = logging.getLogger(__name__)
 
+_ASLEEP_SECONDS = 3.0  # a tick so late means that the sidecar itself was stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """The end of a run: what its summary says, and why it could not be written, if so."""
+
+    snapshot: Snapshot
+    problem: str
+
+    @property
+    def text(self) -> str:
+        """The summary to be shown."""
+        return summary_text(self.snapshot)
+
 
 class Sidecar:
-    """One run on one node, from the first rank's hello to the summary."""
+    """One run on one node, from the first rank's hello to the last scrape."""
 
-    def __init__(self, config: Config, listener: socket.socket) -> None:
+    def __init__(self, config: Config, listener: socket.socket, access: Access | None = None):
         self._config = config
         self._listener = listener
-        self._collector = Collector(config.run)
+        self._access = access or Access()
         self._host = HostSampler()
         self._discovery = Discovery(config.sd_file)
+        self._scrapers = Scrapers()
         self._latest: Snapshot | None = None
-        self._ending: asyncio.Future[Ending]
+        self._has_launcher = False
+        self._leave = asyncio.Event()
+        self._is_lingering = False
 
-    async def serve(self, control: asyncio.StreamReader | None) -> Snapshot:
-        """Work until the run has ended; returns its last Snapshot.
+    async def serve(
+        self, finished: Callable[[Final], None], control: asyncio.StreamReader | None = None
+    ) -> None:
+        """Work until the run has ended and its last values were read.
 
         `control` is the launcher's voice. Without one the run ends by SIGTERM or SIGINT.
         """
-        self._ending = asyncio.get_running_loop().create_future()
+        self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._has_launcher = control is not None
         self._handle_signals()
         os.umask(0o077)  # the socket is for this user alone
-        ingest = await start_ingest(self._collector, self._config.endpoint)
-        web = Server(app(lambda: self._latest))
-        tasks = [
-            asyncio.create_task(web.serve(sockets=[self._listener])),
-            asyncio.create_task(self._watch()),
-        ]
+        collector = self._collector = self._recovered()
+        journal_max = self._config.journal_max_bytes
+        self._ledger = Ledger(
+            collector, Journal(self._config.directory / FOLDER, journal_max), journal_max // 8
+        )
+        await self._ledger.open()
+        keeper = self._start(self._ledger.keep())
+        await self._ledger.tell(pb.Entry(started=self._started()))
+        ingest, endpoint = await start_ingest(
+            self._ledger, collector, self._config.endpoint, self._access
+        )
+        web = Server(app(lambda: self._latest, self._scrapers, self._make_way))
+        web_task = self._start(web.serve(sockets=[self._listener]))
+        workers = [self._start(self._watch())]
         if control is not None:
-            tasks.append(asyncio.create_task(self._listen(control)))
-        for task in tasks:
-            task.add_done_callback(self._on_done)
-        self._announce()
+            workers.append(self._start(self._listen(control)))
+        self._announce(endpoint)
         ending = await self._ending
-        self._collector.end(ending.state, ending.exit_code)
-        final = self._latest = self._collector.snapshot(self._host.sample())
-        write_summary(final, self._config.directory)
-        log.info("run %s: %s", self._config.run.name, ending.state)
-        self._discovery.withdraw()
+        for worker in workers:
+            worker.cancel()
+        await self._take_left()
+        ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
+        await self._ledger.tell(pb.Entry(ended=ended))
         await ingest.stop(grace=None)
-        for task in tasks:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks)
-        return final
+        keeper.cancel()
+        await self._ledger.close()
+        self._latest = collector.snapshot(self._host.sample())
+        finished(Final(self._latest, self._write(self._latest)))
+        log.info("run %s: %s", self._config.run.name, ending.state)
+        await self._linger()
+        self._discovery.withdraw()
+        web.should_exit = True  # lets the last scrape have its answer
+        await web_task
+
+    def _recovered(self) -> Collector:
+        """The run as it was when another sidecar left it, or a new one."""
+        recovered = recover(self._config.directory / FOLDER, self._config.run)
+        collector = recovered.collector
+        assert collector is not None
+        if recovered.until:
+            log.info("went on after %d entries of the journal", recovered.entries)
+        for problem in recovered.problems:
+            collector.note(f"The journal could not be read whole: {problem}")
+        return collector
+
+    def _started(self) -> pb.Started:
+        memory = self._host.sample().memory_size_bytes
+        return pb.Started(restarts=self._config.restarts, host_memory_bytes=memory)
 
     async def _watch(self) -> None:
-        """Make a Snapshot each interval."""
+        """Make a Snapshot each interval, and look who is missing."""
+        slept = time.monotonic()
         while True:
+            now = time.monotonic()
+            late = now - slept - self._config.interval_seconds
+            if late > _ASLEEP_SECONDS:
+                log.warning("was stopped for %.1f s", late)
+                self._collector.forgive(late)
+            slept = now
+            await self._take_left()
+            for rank in self._collector.overdue():
+                log.warning("rank %d is no longer waited for", rank)
+                await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
             self._latest = self._collector.snapshot(self._host.sample())
             await asyncio.sleep(self._config.interval_seconds)
+
+    async def _take_left(self) -> None:
+        """Take what ranks have left that ended while nobody answered."""
+        for file, entries in left(self._config.endpoint, self._collector.run.started_at):
+            for entry in entries:
+                with suppress(RefusedError):
+                    await self._ledger.tell(entry)
+            log.info("took %s", file)
+            file.unlink(missing_ok=True)
 
     async def _listen(self, control: asyncio.StreamReader) -> None:
         """Wait for the launcher's word; if it dies, for the ranks to be gone as well."""
@@ -79,12 +160,56 @@ class Sidecar:
             self._end(Ending(**json.loads(line)))
             return
         log.warning("the launcher is gone")
+        self._has_launcher = False
         while self._collector.is_anyone_reporting():
             await asyncio.sleep(0.5)
         self._end(Ending("interrupted", None))
 
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        """A part that failed ends the sidecar, which would serve what is no longer so."""
+    def _write(self, final: Snapshot) -> str:
+        """Write what is kept of the run; returns what went wrong."""
+        try:
+            write_summary(final, self._config.directory)
+            if self._config.textfile_dir is not None:
+                write_textfile(final, self._config.textfile_dir)
+        except OSError as error:
+            log.warning("cannot write what is kept of the run: %s", error)
+            return str(error)
+        return ""
+
+    async def _linger(self) -> None:
+        """Serve the last values until whoever reads them has read them."""
+        limit = self._config.linger_seconds
+        patience = self._scrapers.patience(
+            expected=self._config.sd_file is not None or limit is not None,
+            limit=MAX_LINGER_SECONDS if limit is None else limit,
+            now=time.monotonic(),
+        )
+        if not patience:
+            return
+        log.info("serving the last values for %.0f s, or until they are read", patience)
+        self._is_lingering = True
+        waits = [
+            asyncio.ensure_future(event.wait()) for event in (self._leave, self._scrapers.satisfied)
+        ]
+        await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+
+    def _make_way(self) -> bool:
+        """Another run wants the port: leave, if this one is over."""
+        if not self._is_lingering:
+            return False
+        self._discovery.withdraw()  # before the other can announce itself there
+        self._leave.set()
+        return True
+
+    def _start(self, work: Any) -> "asyncio.Task[None]":
+        """Start a part; one that fails ends the sidecar, which would serve what is no longer so."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._ending.done():
             self._ending.set_exception(error)
@@ -95,23 +220,27 @@ class Sidecar:
             loop.add_signal_handler(number, self._stop)
 
     def _stop(self) -> None:
-        state = "completed" if self._collector.have_all_parted() else "interrupted"
-        self._end(Ending(state, None))
+        if self._ending.done():
+            self._leave.set()
+        elif not self._has_launcher:  # a launcher decides itself when the run is over
+            state = "completed" if self._collector.have_all_parted() else "interrupted"
+            self._end(Ending(state, None))
 
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
 
-    def _announce(self) -> None:
+    def _announce(self, endpoint: str) -> None:
         host, port = self._listener.getsockname()[:2]
         description = {
             "pid": os.getpid(),
             "run": self._config.run.name,
-            "endpoint": self._config.endpoint,
+            "endpoint": endpoint,
             "metrics": f"http://{address(host, port)}/metrics",
         }
-        write_atomically(
-            self._config.directory / "sidecar.json", json.dumps(description, indent=2) + "\n"
-        )
+        with suppress(OSError):  # a full disk costs this file, not the run
+            write_atomically(
+                self._config.directory / ANNOUNCEMENT, json.dumps(description, indent=2) + "\n"
+            )
         self._discovery.publish(host, port)
         log.info("run %s: %s", self._config.run.name, description)

@@ -2,18 +2,25 @@
 
 import numpy as np
 
+from traceml.sidecar.checkpoint import saved
 from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
 
 SILENT_SECONDS = 10.0  # ten heartbeats missed: not reporting
 MAX_NOTES = 8
+MAX_NOTE_LENGTH = 500
+
+# Overwritten in the rank before they were read; given up by it while nobody answered; too late
+# for their step; no sound records; acknowledged by a sidecar that died before it wrote them.
+LOST = ("overwritten", "backlog", "late", "malformed", "unjournaled")
 
 _OVERHEAD = VALUES.index("overhead_ns")
 _SAMPLES = VALUES.index("samples")
 _PHASES = slice(1, len(DURATIONS))
 
 
+@saved
 class Rank:
     """Totals go on when the rank comes back in a new session; its identity is the latest."""
 
@@ -24,6 +31,8 @@ class Rank:
         self.acknowledged = 0
         self.parted = False
         self.seen_at = 0.0
+        self.stepped_at = 0.0  # when it last told a step
+        self._session_records = 0
         self._heartbeat: pb.Heartbeat | None = None
         self._steps = 0
         self._phase_ns = np.zeros(len(PHASES))
@@ -31,7 +40,7 @@ class Rank:
         self._samples: float | None = None
         self._overhead_ns = 0.0
         self._cpu_seconds_before = 0.0
-        self._lost = {"overwritten": 0, "backlog": 0, "late": 0, "malformed": 0}
+        self._lost = dict.fromkeys(LOST, 0)
         self._lost_before = {"overwritten": 0, "backlog": 0}
 
     def open_session(
@@ -45,6 +54,7 @@ class Rank:
         self.seen_at = now
         self.acknowledged = 0
         self.parted = False
+        self._session_records = 0
         self._heartbeat = None
 
     def hear(self, request: pb.PushRequest | pb.GoodbyeRequest, now: float) -> None:
@@ -56,6 +66,17 @@ class Rank:
         before = self._lost_before
         self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
+
+    def acknowledge(self, batch: pb.Batch, now: float) -> None:
+        """Take note of a batch, and of records before it that never came here."""
+        given_up = self._heartbeat.dropped_backlog if self._heartbeat is not None else 0
+        missing = batch.preceding - given_up - self._session_records
+        if missing > 0:
+            self._lost["unjournaled"] += missing
+            self._session_records += missing
+        self._session_records += batch.records
+        self.acknowledged = batch.sequence
+        self.stepped_at = now
 
     def count(self, records: Records) -> None:
         """Add records to the running totals."""
@@ -83,10 +104,21 @@ class Rank:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what this rank cannot measure."""
-        return tuple(self._heartbeat.notes[:MAX_NOTES]) if self._heartbeat is not None else ()
+        notes = self._heartbeat.notes[:MAX_NOTES] if self._heartbeat is not None else ()
+        return tuple(note[:MAX_NOTE_LENGTH] for note in notes)
 
-    def state(self, now: float) -> RankState:
-        """The rank for the Snapshot."""
+    @property
+    def step(self) -> int:
+        """The step under way, when it was last heard of."""
+        return self._heartbeat.step if self._heartbeat is not None else 0
+
+    @property
+    def phase(self) -> str:
+        """The phase it was in then."""
+        return self._heartbeat.phase if self._heartbeat is not None else ""
+
+    def state(self, now: float, is_current: bool) -> RankState:
+        """The rank for the Snapshot; one that a new attempt left out is not there."""
         identity, heartbeat = self.identity, self._heartbeat
         return RankState(
             rank=identity.rank,
@@ -95,10 +127,11 @@ class Rank:
             device=identity.device,
             gpu_uuid=identity.gpu_uuid,
             group=identity.fingerprint,
-            reporting=self.is_reporting(now),
+            reporting=is_current and self.is_reporting(now),
+            present=is_current and (self.parted or self.is_reporting(now)),
             parted=self.parted,
-            step=heartbeat.step if heartbeat else 0,
-            phase=heartbeat.phase if heartbeat else "",
+            step=self.step,
+            phase=self.phase,
             steps=self._steps,
             phase_seconds={
                 phase: float(ns) / 1e9

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from traceml.sidecar.align import AlignedSteps
+from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import Window
 from traceml.snapshot import Statistics, StepHistogram, Steps
@@ -14,6 +15,7 @@ from traceml.wire.tags import Tag
 HISTOGRAM_BOUNDS_SECONDS = tuple(0.001 * 2**power for power in range(20))  # 1 ms to 524 s
 
 
+@saved
 class StepBook:
     """Keeps both scopes and the counts, from one stream of completed steps."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.statistics import CAP_QUANTILE, RESIDENT, statistics
 from traceml.snapshot import Statistics
 from traceml.wire.columns import DURATIONS, Integers, Matrix
@@ -24,6 +25,7 @@ def bucket_of(values: Matrix) -> Integers:
     return np.minimum((octaves * BUCKETS_PER_OCTAVE).astype(np.int64), BUCKETS - 1)
 
 
+@saved
 class Sketch:
     """Counts and sums per bucket for `rows` independent streams."""
 
@@ -69,6 +71,7 @@ class Sketch:
         return np.asarray(np.argmax(cumulated >= wanted, axis=1))
 
 
+@saved
 class WholeRun:
     """Statistics of every completed step since the run began, tagged ones left out."""
 

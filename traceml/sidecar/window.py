@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.statistics import RESIDENT, capped_mean, statistics
 from traceml.snapshot import Statistics
 from traceml.wire.columns import DURATIONS, VALUES, Matrix
@@ -9,6 +10,7 @@ from traceml.wire.columns import DURATIONS, VALUES, Matrix
 WINDOW_STEPS = 100
 
 
+@saved
 class Window:
     """A ring of step x rank x VALUES for one set of ranks."""
 

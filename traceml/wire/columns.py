@@ -45,10 +45,11 @@ class Records:
         return Records(self.step[rows], self.end_ns[rows], self.tags[rows], self.values[rows])
 
 
-def encode(records: Records, sequence: int) -> Batch:
-    """Put records into a message, 61 bytes each."""
+def encode(records: Records, sequence: int, preceding: int = 0) -> Batch:
+    """Put records into a message, 61 bytes each; so many were made before them."""
     batch = Batch(
         sequence=sequence,
+        preceding=preceding,
         records=len(records),
         step=records.step.astype("<u4").tobytes(),
         end_ns=records.end_ns.astype("<i8").tobytes(),
@@ -72,6 +73,8 @@ def decode(batch: Batch) -> Records:
         raise ValueError("its steps are not in order")
     if not np.isfinite(records.values[:, 0]).all():
         raise ValueError("a step in it has no length")
+    if (records.values < 0).any() or np.isinf(records.values).any():
+        raise ValueError("a value in it is no amount")
     return records
 
 

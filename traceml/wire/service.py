@@ -4,7 +4,10 @@ Written by hand, because generated stubs refuse any grpcio older than the
 compiler that made them, and the training process brings its own grpcio.
 """
 
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from google.protobuf.message import Message
 
 from traceml.wire import telemetry_pb2 as pb
 
@@ -17,17 +20,7 @@ _METHODS: dict[str, tuple[Any, Any]] = {
 }
 
 
-class Telemetry(Protocol):
-    """What a sidecar answers."""
-
-    async def hello(self, request: pb.HelloRequest, context: Any) -> pb.HelloReply:
-        """Open a session."""
-
-    async def push(self, request: pb.PushRequest, context: Any) -> pb.PushReply:
-        """Take records and a heartbeat."""
-
-    async def goodbye(self, request: pb.GoodbyeRequest, context: Any) -> pb.GoodbyeReply:
-        """Close a session."""
+Answer = Callable[[str, bytes, Any], Awaitable[Message]]
 
 
 class Client:
@@ -44,18 +37,26 @@ class Client:
         )
 
 
-def handlers(telemetry: Telemetry) -> Any:
-    """The server side of the service, for `grpc.aio.Server.add_generic_rpc_handlers`."""
+def request_of(method: str, data: bytes) -> Any:
+    """The request that was sent to `method`; DecodeError if these bytes are none."""
+    return _METHODS[method][0].FromString(data)
+
+
+def handlers(answer: Answer) -> Any:
+    """The server side of the service, for `grpc.aio.Server.add_generic_rpc_handlers`.
+
+    Requests come as bytes, so that what is no message is still ours to count.
+    """
     import grpc
 
+    def handler(method: str) -> Any:
+        async def handle(data: bytes, context: Any) -> Message:
+            return await answer(method, data, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            handle, response_serializer=lambda reply: reply.SerializeToString()
+        )
+
     return grpc.method_handlers_generic_handler(
-        SERVICE,
-        {
-            method: grpc.unary_unary_rpc_method_handler(
-                getattr(telemetry, method.lower()),
-                request_deserializer=request.FromString,
-                response_serializer=reply.SerializeToString,
-            )
-            for method, (request, reply) in _METHODS.items()
-        },
+        SERVICE, {method: handler(method) for method in _METHODS}
     )

@@ -106,7 +106,7 @@ class Heartbeat(_message.Message):
     def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements")
+    __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements", "preceding")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,7 @@ class Batch(_message.Message):
     RESIDENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    PRECEDING_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     records: int
     step: bytes
@@ -141,4 +142,45 @@ class Batch(_message.Message):
     resident_bytes: bytes
     samples: bytes
     elements: bytes
-    def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ...) -> None: ...
+    preceding: int
+    def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ..., preceding: _Optional[int] = ...) -> None: ...
+
+class Entry(_message.Message):
+    __slots__ = ("at", "hello", "push", "goodbye", "started", "ended", "excused")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    PUSH_FIELD_NUMBER: _ClassVar[int]
+    GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    EXCUSED_FIELD_NUMBER: _ClassVar[int]
+    at: float
+    hello: HelloRequest
+    push: PushRequest
+    goodbye: GoodbyeRequest
+    started: Started
+    ended: Ended
+    excused: Excused
+    def __init__(self, at: _Optional[float] = ..., hello: _Optional[_Union[HelloRequest, _Mapping]] = ..., push: _Optional[_Union[PushRequest, _Mapping]] = ..., goodbye: _Optional[_Union[GoodbyeRequest, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., excused: _Optional[_Union[Excused, _Mapping]] = ...) -> None: ...
+
+class Started(_message.Message):
+    __slots__ = ("restarts", "host_memory_bytes")
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    HOST_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    restarts: int
+    host_memory_bytes: float
+    def __init__(self, restarts: _Optional[int] = ..., host_memory_bytes: _Optional[float] = ...) -> None: ...
+
+class Ended(_message.Message):
+    __slots__ = ("state", "exit_code")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    exit_code: int
+    def __init__(self, state: _Optional[str] = ..., exit_code: _Optional[int] = ...) -> None: ...
+
+class Excused(_message.Message):
+    __slots__ = ("rank",)
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    def __init__(self, rank: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,71 @@
+"""Sentences that stand in the summary: what could not be measured, understood or kept."""
+
+from collections.abc import Iterator, Mapping
+
+from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.rank import Rank
+from traceml.sidecar.refusal import INTERNAL, UnauthenticatedError
+
+MAX_NOTES = 20  # a rank that keeps sending nonsense must not fill the memory
+
+NOTHING_SEEN = (
+    "No training was seen: no process called a backward pass or stepped an optimizer of torch's. "
+    "If one did, inside a compiled function, put trace_step around it."
+)
+ENDED_EARLY = "The script ended before its first training step was seen."
+
+
+@saved
+class Notes:
+    """What was noted while the ranks spoke, each sentence once."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, None] = {}
+
+    def add(self, sentence: str) -> None:
+        """Note it, if there is room."""
+        if len(self._said) < MAX_NOTES:
+            self._said[sentence] = None
+
+    def of_ranks(self, ranks: Mapping[int, Rank], run_state: str) -> Iterator[str]:
+        """All there is to say of the ranks, or of their absence once the run is over."""
+        yield from self._said
+        if not ranks and run_state != "running":
+            yield NOTHING_SEEN if run_state == "completed" else ENDED_EARLY
+        yield from _from_ranks(ranks)
+        for number, rank in sorted(ranks.items()):
+            if rank.faults:
+                yield (
+                    f"rank {number}: {rank.faults} errors inside TraceML's own hooks were "
+                    "swallowed; tracing may have stopped early there"
+                )
+
+
+def service_notes(
+    refused: Mapping[str, int], unjournaled: int, journal_problem: str
+) -> Iterator[str]:
+    """What the sidecar itself could not do."""
+    if refused.get(INTERNAL):
+        yield f"{refused[INTERNAL]} requests failed inside the sidecar; sidecar.log says why"
+    if refused.get(UnauthenticatedError.reason):
+        yield f"{refused[UnauthenticatedError.reason]} requests came without the right token"
+    if journal_problem:
+        yield (
+            f"The journal cannot be written ({journal_problem}): "
+            f"{unjournaled} records were taken into memory only"
+        )
+    elif unjournaled:
+        yield (
+            f"{unjournaled} records were taken while the journal could not be written; "
+            "they are on disk since"
+        )
+
+
+def _from_ranks(ranks: Mapping[int, Rank]) -> Iterator[str]:
+    """What ranks say they cannot measure; a sentence of all of them stands alone."""
+    said: dict[str, list[int]] = {}
+    for number, rank in sorted(ranks.items()):
+        for note in rank.notes:
+            said.setdefault(note, []).append(number)
+    for note, by in said.items():
+        yield note if len(by) == len(ranks) else f"rank {', '.join(map(str, by))}: {note}"

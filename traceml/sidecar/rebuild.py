@@ -1,0 +1,104 @@
+"""A run's last Snapshot, made by somebody else than its sidecar: from what its folder holds."""
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from traceml.sidecar.checkpoint import capture, pack
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.config import Config, Ending
+from traceml.sidecar.journal import Journal, is_written
+from traceml.sidecar.recovery import FOLDER, Recovered, recover
+from traceml.sidecar.refusal import RefusedError
+from traceml.snapshot import Coverage, Snapshot
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.left import left
+
+RESUME_SECONDS = 3600.0  # a run that was left longer ago is another one
+ANNOUNCEMENT = "sidecar.json"  # in the folder of a run: where its sidecar is, or was
+
+
+def conclude(config: Config, ending: Ending) -> Snapshot:
+    """End a run whose sidecar is dead: what it would have done, as far as the journal goes."""
+    folder = config.directory / FOLDER
+    recovered = recover(folder, config.run)
+    collector = recovered.collector
+    assert collector is not None
+    for problem in recovered.problems:
+        collector.note(f"The journal could not be read whole: {problem}")
+    _take_left(collector, config.endpoint)
+    ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
+    collector.apply(pb.Entry(at=time.time(), ended=ended))
+    journal = Journal(folder, config.journal_max_bytes)
+    journal.begin(pack(capture({"at": time.time(), "collector": collector.save()})))
+    return collector.snapshot(host=None)
+
+
+def rebuild(directory: Path) -> Snapshot | None:
+    """The run in this folder, running, finished or crashed; None if nothing tells of it."""
+    folder = directory / FOLDER
+    is_live = is_written(folder)
+    recovered = recover(folder, run=None)
+    collector = recovered.collector
+    if collector is None:
+        return None
+    if not is_live:
+        _take_left(collector, _endpoint(directory))
+        collector.clock = lambda: recovered.until
+    is_whole = collector.has_ended and not recovered.damaged_bytes and not recovered.torn_bytes
+    if not collector.has_ended and not is_live:
+        collector.apply(pb.Entry(at=recovered.until, ended=pb.Ended(state="interrupted")))
+    return replace(collector.snapshot(host=None), coverage=_coverage(recovered, is_whole))
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A run whose sidecar is gone while nobody has ended it."""
+
+    directory: Path
+    endpoint: str  # where its ranks still look for a sidecar; empty if that is gone too
+    steps: int
+
+
+def unfinished(directory: Path) -> Unfinished | None:
+    """The run in this folder, if a sidecar that is started now should go on with it."""
+    folder = directory / FOLDER
+    if is_written(folder):
+        return None
+    recovered = recover(folder, run=None)
+    collector = recovered.collector
+    if collector is None or collector.has_ended or time.time() - recovered.until > RESUME_SECONDS:
+        return None
+    endpoint = _endpoint(directory)
+    if not Path(endpoint.removeprefix("unix://")).parent.is_dir():
+        endpoint = ""
+    return Unfinished(directory, endpoint, collector.snapshot(host=None).steps.completed)
+
+
+def _coverage(recovered: Recovered, is_whole: bool) -> Coverage:
+    return Coverage(
+        until=recovered.until,
+        whole=is_whole and not recovered.problems,
+        unread_bytes=recovered.damaged_bytes + recovered.torn_bytes,
+        problems=tuple(recovered.problems),
+    )
+
+
+def _take_left(collector: Collector, endpoint: str) -> None:
+    for _, entries in left(endpoint, collector.run.started_at):
+        for entry in entries:
+            entry.at = collector.clock()
+            try:
+                collector.apply(entry)
+            except RefusedError:
+                continue
+
+
+def _endpoint(directory: Path) -> str:
+    """Where the run's ranks may have left something; as good as nowhere if nobody says."""
+    try:
+        announced = json.loads((directory / ANNOUNCEMENT).read_text(encoding="utf-8"))
+        return str(announced["endpoint"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""

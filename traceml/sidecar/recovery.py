@@ -1,0 +1,93 @@
+"""From the journal back to the run: the newest checkpoint that can be read, and all since."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from traceml.sidecar.checkpoint import UnreadableError, unpack
+from traceml.sidecar.collector import Collector
+from traceml.sidecar.config import RunIdentity
+from traceml.sidecar.journal import FORMAT, numbers, path_of
+from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.frames import read_frames
+
+FOLDER = "journal"  # in the folder of a run
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A run as its journal tells it."""
+
+    collector: Collector | None = None  # None where nothing could be read
+    entries: int = 0  # since the checkpoint
+    until: float = 0.0  # unix time of the last entry
+    damaged_bytes: int = 0
+    torn_bytes: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def recover(folder: Path, run: RunIdentity | None) -> Recovered:
+    """Read a run's journal; `run` is what it is if no checkpoint can say so."""
+    recovered = Recovered()
+    first = _read_checkpoint(folder, recovered)
+    if recovered.collector is None:
+        if run is None:
+            return recovered
+        recovered.collector = Collector(run)
+    for number in numbers(folder, "segment"):
+        if number >= first:
+            _replay(path_of(folder, number, "segment"), recovered)
+    return recovered
+
+
+def _read_checkpoint(folder: Path, recovered: Recovered) -> int:
+    for number in reversed(numbers(folder, "checkpoint")):
+        try:
+            data = path_of(folder, number, "checkpoint").read_bytes()
+            state = unpack(data)
+            recovered.collector = Collector.load(state["collector"])
+            recovered.until = state["at"]
+        except (OSError, UnreadableError, LookupError, TypeError) as error:
+            recovered.problems.append(f"checkpoint {number} is {error}")
+        else:
+            return number
+    return 0
+
+
+def _replay(segment: Path, recovered: Recovered) -> None:
+    assert recovered.collector is not None
+    for entry in _entries(segment, recovered):
+        recovered.entries += 1
+        recovered.until = max(recovered.until, entry.at)
+        try:
+            recovered.collector.apply(entry)
+        except Exception:  # it was refused when it was told, and is refused again
+            continue
+
+
+def _entries(segment: Path, recovered: Recovered) -> Iterator[pb.Entry]:
+    try:
+        frames = read_frames(segment.read_bytes())
+    except OSError as error:
+        recovered.problems.append(f"segment {int(segment.stem)}: {error.strerror}")
+        return
+    recovered.damaged_bytes += frames.damaged_bytes
+    recovered.torn_bytes += frames.torn_bytes
+    if frames.damaged_bytes:
+        recovered.problems.append(
+            f"{frames.damaged_bytes} bytes of segment {int(segment.stem)} are damaged"
+        )
+    payloads = frames.payloads
+    if payloads and payloads[0].startswith(b"traceml journal") and payloads[0] != FORMAT:
+        recovered.damaged_bytes += sum(map(len, payloads))
+        recovered.problems.append(f"segment {int(segment.stem)} is of another format")
+        return
+    for payload in payloads:
+        if payload == FORMAT:
+            continue
+        try:
+            yield pb.Entry.FromString(payload)
+        except DecodeError:
+            recovered.damaged_bytes += len(payload)

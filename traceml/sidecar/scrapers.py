@@ -1,0 +1,70 @@
+"""Who reads /metrics, and how long it is worth waiting for them once the run is over."""
+
+import asyncio
+from dataclasses import dataclass
+
+MAX_LINGER_SECONDS = 60.0
+_MIN_LINGER_SECONDS = 5.0
+_MAX_SCRAPERS = 100
+
+
+@dataclass(slots=True)
+class _Scraper:
+    seen_at: float
+    visits: int = 1
+    interval: float | None = None
+    is_prometheus: bool = False  # it says so; someone who looks once by hand does not
+
+
+class Scrapers:
+    """A scraper is whoever comes with Prometheus's header, or more than once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Scraper] = {}
+        self._awaited: set[str] | None = None  # None while the run goes on
+        self.satisfied = asyncio.Event()  # everybody who was awaited has come
+
+    def visit(self, who: str, is_prometheus: bool, now: float) -> None:
+        """Someone reads /metrics."""
+        self._remember(who, is_prometheus, now)
+        if self._awaited is None:
+            return
+        self._awaited.discard(who)
+        if not self._awaited:
+            self.satisfied.set()
+
+    def patience(self, expected: bool, limit: float, now: float) -> float:
+        """The run is over: how long to wait for its last values to be read.
+
+        `expected` says that someone was told where to look, even if nobody came yet.
+        """
+        regular = {
+            who: scraper
+            for who, scraper in self._known.items()
+            if (scraper.is_prometheus or scraper.visits > 1) and _comes_again(scraper, now)
+        }
+        self._awaited = set(regular)
+        if not regular:
+            return limit if expected else 0.0
+        return min(limit, max(_wait_for(scraper) for scraper in regular.values()))
+
+    def _remember(self, who: str, is_prometheus: bool, now: float) -> None:
+        scraper = self._known.get(who)
+        if scraper is None:
+            if len(self._known) < _MAX_SCRAPERS:
+                self._known[who] = _Scraper(now, is_prometheus=is_prometheus)
+            return
+        scraper.interval = now - scraper.seen_at
+        scraper.seen_at = now
+        scraper.visits += 1
+
+
+def _wait_for(scraper: _Scraper) -> float:
+    if scraper.interval is None:
+        return MAX_LINGER_SECONDS
+    return max(2 * scraper.interval, _MIN_LINGER_SECONDS)
+
+
+def _comes_again(scraper: _Scraper, now: float) -> bool:
+    """Whether it has not stayed away for much longer than it used to."""
+    return now - scraper.seen_at <= max(2 * _wait_for(scraper), MAX_LINGER_SECONDS)
