@@ -185,11 +185,15 @@ def run_of(world_size: int, steps: int = 10, name: str = "demo") -> Snapshot:
 
 
 def golden_run() -> Snapshot:
+    """What there is to see of the golden run."""
+    return golden_collector(Clock()).snapshot(Host(0.25, 8 * GIB, 32 * GIB))
+
+
+def golden_collector(clock: Clock) -> Collector:
     """Two ranks, one of them slow in backward, while the run is still under way.
 
     Two steps are warm-up, one record of rank 1 was lost, rank 0 lost some as well.
     """
-    clock = Clock()
     collector = make_collector(clock, ranks_expected=2)
     fast, slow = start_ranks(collector, 2)
     fast.heartbeat = pb.Heartbeat(
@@ -203,4 +207,4 @@ def golden_run() -> Snapshot:
     fast.send(timed_records([23, 24]))
     slow.send(timed_records([24], collective_wait=1000.0, resident_bytes=1.5 * GIB))
     clock.advance(1.0)
-    return collector.snapshot(Host(0.25, 8 * GIB, 32 * GIB))
+    return collector

@@ -10,7 +10,7 @@ from typing import Any
 
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
-from traceml.sidecar.ingest import start_ingest
+from traceml.sidecar.ingest import Ingest
 from traceml.sidecar.journal import Journal
 from traceml.sidecar.ledger import Ledger
 
@@ -32,25 +32,27 @@ def serving(
     def call(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result(10)
 
-    async def start(folder: Path) -> tuple[Ledger, "asyncio.Task[None]", Any, str]:
+    async def start(folder: Path) -> tuple[Ledger, "asyncio.Task[None]", Ingest, str]:
         ledger = Ledger(collector, Journal(folder, JOURNAL_BYTES), JOURNAL_BYTES // 8)
+        ingest = Ingest(ledger, collector, access or Access())
+        reachable = ingest.bind(endpoint)
         await ledger.open()
         keeper = asyncio.create_task(ledger.keep())
-        server, reachable = await start_ingest(ledger, collector, endpoint, access or Access())
-        return ledger, keeper, server, reachable
+        await ingest.start()
+        return ledger, keeper, ingest, reachable
 
-    async def stop(ledger: Ledger, keeper: "asyncio.Task[None]", server: Any) -> None:
-        await server.stop(grace=None)
+    async def stop(ledger: Ledger, keeper: "asyncio.Task[None]", ingest: Ingest) -> None:
+        await ingest.stop()
         keeper.cancel()
         await ledger.close()
 
     with tempfile.TemporaryDirectory() as name:
         try:
-            ledger, keeper, server, reachable = call(start(folder or Path(name)))
+            ledger, keeper, ingest, reachable = call(start(folder or Path(name)))
             try:
                 yield reachable
             finally:
-                call(stop(ledger, keeper, server))
+                call(stop(ledger, keeper, ingest))
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()

@@ -17,8 +17,8 @@ from tests.builders import golden_run
 from traceml.publish import prometheus
 from traceml.publish.catalogue import CATALOGUE
 from traceml.sidecar.http import Server, app
+from traceml.sidecar.linger import Linger
 from traceml.sidecar.listen import YIELD_PATH, bind
-from traceml.sidecar.scrapers import Scrapers
 from traceml.snapshot import Snapshot
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -47,8 +47,7 @@ class Site:
 
     port: int
     snapshot: Snapshot | None
-    scrapers: Scrapers = field(default_factory=Scrapers)
-    makes_way: bool = False
+    linger: Linger = field(default_factory=Linger)
 
     def get(self, path: str, accept: str = "", encoding: str = "", method: str = "GET") -> Reply:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -64,7 +63,7 @@ class Site:
 def served() -> Iterator[Site]:
     listener = bind("127.0.0.1", 0)
     site = Site(listener.getsockname()[1], None)
-    server = Server(app(lambda: site.snapshot, site.scrapers, lambda: site.makes_way))
+    server = Server(app(lambda: site.snapshot, site.linger, site.linger.leave))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     yield site
@@ -177,12 +176,11 @@ def test_a_new_snapshot_is_rendered_anew(site: Site, renderings: list[Snapshot])
 
 
 def test_a_sidecar_that_serves_a_run_does_not_make_way(site: Site) -> None:
-    site.makes_way = False
     assert site.get(YIELD_PATH, method="POST").status == 409
 
 
 def test_a_sidecar_that_only_lingers_makes_way(site: Site) -> None:
-    site.makes_way = True
+    site.linger.patience(expected=True, limit=1.0, now=0.0)
     assert site.get(YIELD_PATH, method="POST").status == 202
 
 

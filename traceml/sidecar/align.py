@@ -44,7 +44,8 @@ class Aligner:
         self._reached = np.full(expected, -1, dtype=np.int64)
         self._excused = np.zeros(expected, dtype=bool)
         self._floor = -1  # all steps below are settled; unknown before the first record
-        self._values = np.full((self._capacity, expected, len(VALUES)), np.nan)
+        # Read only where `_present` says so; memory that nobody has written costs nothing.
+        self._values = np.empty((self._capacity, expected, len(VALUES)))
         self._tags = np.zeros(self._capacity, dtype=np.int64)
         self._present = np.zeros((self._capacity, expected), dtype=bool)
         self._done = np.zeros(self._capacity, dtype=bool)

@@ -13,19 +13,19 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from traceml.publish.prometheus import Exposition
+from traceml.sidecar.linger import Linger
 from traceml.sidecar.listen import YIELD_PATH
-from traceml.sidecar.scrapers import Scrapers
 from traceml.snapshot import Snapshot
 
 _PROMETHEUS_HEADER = "x-prometheus-scrape-timeout-seconds"
 
 
 def app(
-    latest: Callable[[], Snapshot | None], scrapers: Scrapers, make_way: Callable[[], bool]
+    latest: Callable[[], Snapshot | None], linger: Linger, make_way: Callable[[], None]
 ) -> Starlette:
     """The routes, over whatever Snapshot is the latest.
 
-    `make_way` ends a sidecar that only lingers; False if it does more than that.
+    `make_way` is called when another run wants the port and this one only lingers.
     """
     exposition = Exposition()
 
@@ -34,7 +34,7 @@ def app(
         if snapshot is None:
             return _not_ready()
         agent = request.headers.get("user-agent", "")
-        scrapers.visit(
+        linger.visit(
             f"{_host(request.client)} {agent}",
             _PROMETHEUS_HEADER in request.headers,
             time.monotonic(),
@@ -55,8 +55,9 @@ def app(
     async def yield_port(request: Request) -> Response:
         if not _is_from_here(request):
             return PlainTextResponse("only from this machine\n", status_code=403)
-        if not make_way():
+        if not linger.is_on:
             return PlainTextResponse("a run is being served here\n", status_code=409)
+        make_way()
         return PlainTextResponse("making way\n", status_code=202)
 
     return Starlette(

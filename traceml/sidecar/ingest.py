@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -34,13 +35,43 @@ class Ingest:
         self._ledger = ledger
         self._refused = collector.refused
         self._access = access
-        self.read: set[asyncio.Task[Any]] = set()  # calls whose request has come whole
+        self._read: set[asyncio.Task[Any]] = set()  # calls whose request has come whole
+        self._server = grpc.aio.server(
+            interceptors=[_Watch(self._settle)],
+            options=_OPTIONS,
+            maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
+        )
+        self._server.add_generic_rpc_handlers((handlers(self._answer),))
 
-    async def answer(self, method: str, data: bytes, context: Any) -> Message:
+    def bind(self, endpoint: str) -> str:
+        """Take this address; returns where it can be reached. OSError if it can't be had."""
+        address = endpoint.removeprefix("tcp://")
+        is_tcp = address != endpoint
+        if not is_tcp and _is_served(endpoint):
+            raise OSError(f"cannot listen at {endpoint}: another sidecar does")
+        credentials = self._access.credentials()
+        try:
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
+        except RuntimeError:
+            raise OSError(f"cannot listen at {endpoint}") from None
+        return f"tcp://{address.rsplit(':', 1)[0]}:{port}" if is_tcp else endpoint
+
+    async def start(self) -> None:
+        """Answer from now on."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        await self._server.stop(grace=None)
+
+    async def _answer(self, method: str, data: bytes, context: Any) -> Message:
         """Have the request taken; what it says is on disk when this returns."""
         task = asyncio.current_task()
         if task is not None:
-            self.read.add(task)
+            self._read.add(task)
         try:
             self._access.check(context.invocation_metadata())
             reply = await self._ledger.tell(_entry(method, data))
@@ -54,10 +85,10 @@ class Ingest:
             log.exception("a request failed")
             await _abort(context, "INTERNAL", "the sidecar could not take this")
 
-    def settle(self, task: "asyncio.Task[Any]") -> None:
+    def _settle(self, task: "asyncio.Task[Any]") -> None:
         """A call is over: if its request never came, gRPC has refused it."""
-        if task in self.read:
-            self.read.discard(task)
+        if task in self._read:
+            self._read.discard(task)
         else:
             self._refused[UNREAD] += 1
 
@@ -65,14 +96,14 @@ class Ingest:
 class _Watch(grpc.aio.ServerInterceptor):
     """Sees a call before its request is read: what never arrives is counted as well."""
 
-    def __init__(self, ingest: Ingest) -> None:
-        self._ingest = ingest
+    def __init__(self, settle: Callable[["asyncio.Task[Any]"], None]) -> None:
+        self._settle = settle
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         """Let the call through, and look at it again when it is over."""
         task = asyncio.current_task()
         if task is not None and details.method.startswith(f"/{SERVICE}/"):
-            task.add_done_callback(self._ingest.settle)
+            task.add_done_callback(self._settle)
         return await continuation(details)
 
 
@@ -87,34 +118,6 @@ def _entry(method: str, data: bytes) -> pb.Entry:
 async def _abort(context: Any, status: str, details: str) -> NoReturn:
     await context.abort(grpc.StatusCode[status], details)
     raise AssertionError("unreachable: abort raises")
-
-
-async def start_ingest(
-    ledger: Ledger, collector: Collector, endpoint: str, access: Access
-) -> tuple[Any, str]:
-    """Serve the ledger at `endpoint`; returns the server, and where it can be reached."""
-    address = endpoint.removeprefix("tcp://")
-    if address == endpoint and _is_served(endpoint):
-        raise OSError(f"cannot listen at {endpoint}: another sidecar does")
-    ingest = Ingest(ledger, collector, access)
-    server = grpc.aio.server(
-        interceptors=[_Watch(ingest)],
-        options=_OPTIONS,
-        maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
-    )
-    server.add_generic_rpc_handlers((handlers(ingest.answer),))
-    credentials = access.credentials()
-    try:
-        if credentials is None:
-            port = server.add_insecure_port(address)
-        else:
-            port = server.add_secure_port(address, credentials)
-    except RuntimeError:
-        raise OSError(f"cannot listen at {endpoint}") from None
-    await server.start()
-    if address == endpoint:
-        return server, endpoint
-    return server, f"tcp://{address.rsplit(':', 1)[0]}:{port}"
 
 
 def _is_served(endpoint: str) -> bool:

@@ -140,13 +140,13 @@ def is_written(folder: Path) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """Hold the journal for as long as this process lives; BlockingIOError if another does."""
+    """Hold the journal for as long as this process lives; an OSError if another does."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise
+        raise OSError(f"another sidecar serves the run in {folder.parent}") from None
     except OSError:  # a disk that takes no lock may still take a journal
         return None
     return file

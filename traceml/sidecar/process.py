@@ -22,14 +22,14 @@ from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.discovery import Discovery
 from traceml.sidecar.host import HostSampler
 from traceml.sidecar.http import Server, app
-from traceml.sidecar.ingest import start_ingest
+from traceml.sidecar.ingest import Ingest
 from traceml.sidecar.journal import Journal
 from traceml.sidecar.ledger import Ledger
+from traceml.sidecar.linger import MAX_LINGER_SECONDS, Linger
 from traceml.sidecar.listen import address
 from traceml.sidecar.rebuild import ANNOUNCEMENT
 from traceml.sidecar.recovery import FOLDER, recover
 from traceml.sidecar.refusal import RefusedError
-from traceml.sidecar.scrapers import MAX_LINGER_SECONDS, Scrapers
 from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import left
@@ -61,11 +61,9 @@ class Sidecar:
         self._access = access or Access()
         self._host = HostSampler()
         self._discovery = Discovery(config.sd_file)
-        self._scrapers = Scrapers()
+        self._linger = Linger()
         self._latest: Snapshot | None = None
         self._has_launcher = False
-        self._leave = asyncio.Event()
-        self._is_lingering = False
 
     async def serve(
         self, finished: Callable[[Final], None], control: asyncio.StreamReader | None = None
@@ -76,20 +74,19 @@ class Sidecar:
         """
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._has_launcher = control is not None
-        self._handle_signals()
         os.umask(0o077)  # the socket is for this user alone
         collector = self._collector = self._recovered()
+        self._handle_signals()
         journal_max = self._config.journal_max_bytes
-        self._ledger = Ledger(
-            collector, Journal(self._config.directory / FOLDER, journal_max), journal_max // 8
-        )
+        journal = Journal(self._config.directory / FOLDER, journal_max)
+        self._ledger = Ledger(collector, journal, journal_max // 8)
+        ingest = Ingest(self._ledger, collector, self._access)
+        endpoint = ingest.bind(self._config.endpoint)
         await self._ledger.open()
         keeper = self._start(self._ledger.keep())
         await self._ledger.tell(pb.Entry(started=self._started()))
-        ingest, endpoint = await start_ingest(
-            self._ledger, collector, self._config.endpoint, self._access
-        )
-        web = Server(app(lambda: self._latest, self._scrapers, self._make_way))
+        await ingest.start()
+        web = Server(app(lambda: self._latest, self._linger, self._make_way))
         web_task = self._start(web.serve(sockets=[self._listener]))
         workers = [self._start(self._watch())]
         if control is not None:
@@ -101,13 +98,13 @@ class Sidecar:
         await self._take_left()
         ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
         await self._ledger.tell(pb.Entry(ended=ended))
-        await ingest.stop(grace=None)
+        await ingest.stop()
         keeper.cancel()
         await self._ledger.close()
         self._latest = collector.snapshot(self._host.sample())
         finished(Final(self._latest, self._write(self._latest)))
         log.info("run %s: %s", self._config.run.name, ending.state)
-        await self._linger()
+        await self._wait_for_scrapers()
         self._discovery.withdraw()
         web.should_exit = True  # lets the last scrape have its answer
         await web_task
@@ -176,32 +173,17 @@ class Sidecar:
             return str(error)
         return ""
 
-    async def _linger(self) -> None:
-        """Serve the last values until whoever reads them has read them."""
+    async def _wait_for_scrapers(self) -> None:
         limit = self._config.linger_seconds
-        patience = self._scrapers.patience(
+        await self._linger.wait(
             expected=self._config.sd_file is not None or limit is not None,
             limit=MAX_LINGER_SECONDS if limit is None else limit,
             now=time.monotonic(),
         )
-        if not patience:
-            return
-        log.info("serving the last values for %.0f s, or until they are read", patience)
-        self._is_lingering = True
-        waits = [
-            asyncio.ensure_future(event.wait()) for event in (self._leave, self._scrapers.satisfied)
-        ]
-        await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
 
-    def _make_way(self) -> bool:
-        """Another run wants the port: leave, if this one is over."""
-        if not self._is_lingering:
-            return False
-        self._discovery.withdraw()  # before the other can announce itself there
-        self._leave.set()
-        return True
+    def _make_way(self) -> None:
+        self._discovery.withdraw()  # before the other run can announce itself there
+        self._linger.leave()
 
     def _start(self, work: Any) -> "asyncio.Task[None]":
         """Start a part; one that fails ends the sidecar, which would serve what is no longer so."""
@@ -221,7 +203,7 @@ class Sidecar:
 
     def _stop(self) -> None:
         if self._ending.done():
-            self._leave.set()
+            self._linger.leave()
         elif not self._has_launcher:  # a launcher decides itself when the run is over
             state = "completed" if self._collector.have_all_parted() else "interrupted"
             self._end(Ending(state, None))

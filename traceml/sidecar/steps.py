@@ -26,7 +26,7 @@ class StepBook:
         self._excluded: Counter[str] = Counter({tag.label: 0 for tag in Tag})
         self._last_at: float | None = None
         self._counts = np.zeros(len(HISTOGRAM_BOUNDS_SECONDS) + 1, dtype=np.int64)
-        self._sum_seconds = 0.0
+        self._sum_ns = 0.0
 
     def add(self, steps: AlignedSteps, now: float) -> None:
         """Take completed steps; tagged ones are counted and left out of the statistics."""
@@ -39,9 +39,9 @@ class StepBook:
             return
         self._window.add(steps.ranks, values)
         self._whole.add(steps.ranks, values)
-        seconds = values[:, :, 0].max(axis=1) / 1e9
-        np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, seconds), 1)
-        self._sum_seconds += float(seconds.sum())
+        lengths = values[:, :, 0].max(axis=1)
+        np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, lengths / 1e9), 1)
+        self._sum_ns += float(lengths.sum())
 
     def steps(self, incomplete: Mapping[str, int]) -> Steps:
         """The counts for the Snapshot."""
@@ -51,7 +51,7 @@ class StepBook:
             excluded=dict(self._excluded),
             last_completed_at=self._last_at,
             histogram=StepHistogram(
-                HISTOGRAM_BOUNDS_SECONDS, tuple(self._counts.tolist()), self._sum_seconds
+                HISTOGRAM_BOUNDS_SECONDS, tuple(self._counts.tolist()), self._sum_ns / 1e9
             ),
             quantiles_seconds=self._whole.quantiles_seconds(),
         )

@@ -1,7 +1,11 @@
 """Who reads /metrics, and how long it is worth waiting for them once the run is over."""
 
 import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
 
 MAX_LINGER_SECONDS = 60.0
 _MIN_LINGER_SECONDS = 5.0
@@ -16,13 +20,18 @@ class _Scraper:
     is_prometheus: bool = False  # it says so; someone who looks once by hand does not
 
 
-class Scrapers:
-    """A scraper is whoever comes with Prometheus's header, or more than once."""
+class Linger:
+    """Waits for scrapers: whoever comes with Prometheus's header, or more than once."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Scraper] = {}
         self._awaited: set[str] | None = None  # None while the run goes on
-        self.satisfied = asyncio.Event()  # everybody who was awaited has come
+        self._over = asyncio.Event()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the run is over and only its last values are served."""
+        return self._awaited is not None
 
     def visit(self, who: str, is_prometheus: bool, now: float) -> None:
         """Someone reads /metrics."""
@@ -31,13 +40,26 @@ class Scrapers:
             return
         self._awaited.discard(who)
         if not self._awaited:
-            self.satisfied.set()
+            self.leave()
 
-    def patience(self, expected: bool, limit: float, now: float) -> float:
-        """The run is over: how long to wait for its last values to be read.
+    def leave(self) -> None:
+        """Wait no longer."""
+        self._over.set()
+
+    async def wait(self, expected: bool, limit: float, now: float) -> None:
+        """The run is over: wait until everybody who reads its values has read the last ones.
 
         `expected` says that someone was told where to look, even if nobody came yet.
         """
+        patience = self.patience(expected, limit, now)
+        if not patience:
+            return
+        log.info("serving the last values for %.0f s, or until they are read", patience)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._over.wait(), patience)
+
+    def patience(self, expected: bool, limit: float, now: float) -> float:
+        """How long to wait, at the most, from now on."""
         regular = {
             who: scraper
             for who, scraper in self._known.items()
