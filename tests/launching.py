@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +102,13 @@ class Launcher:
         """Any other `traceml` command to its end."""
         return self.finish(self.popen(self.command(*arguments)))
 
+    def start_sidecar(
+        self, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[str]":
+        """Start `traceml sidecar` with these arguments."""
+        own = ["--run-name", "test", "--metrics-port", "0"]
+        return self.popen(self.command("sidecar", *own, *arguments), environment)
+
     def sidecar(self) -> dict[str, Any]:
         """The running sidecar's own description, once it is there."""
         file = self.run_directory / "sidecar.json"
@@ -109,6 +117,23 @@ class Launcher:
     def metrics(self) -> str:
         """What /metrics says now."""
         return fetch(self.sidecar()["metrics"])
+
+    def value(self, series: str) -> float | None:
+        """The value of a series, such as traceml_ranks_reporting{run="test"}; None without it."""
+        for line in self.metrics().splitlines():
+            if line.startswith(f"{series} "):
+                return float(line.rsplit(" ", 1)[1])
+        return None
+
+    def completed(self) -> int:
+        """How many steps are completed, as /metrics says."""
+        return int(self.value('traceml_steps_completed_total{run="test"}') or 0)
+
+    def kill_sidecar(self) -> None:
+        """End the sidecar as the system would for want of memory, and wait for the next one."""
+        before = self.sidecar()["pid"]
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda: self.sidecar()["pid"] != before)
 
 
 def kill_with_descendants(pid: int) -> None:

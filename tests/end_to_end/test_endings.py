@@ -39,7 +39,7 @@ def test_a_signal_to_the_launcher_reaches_the_script_once(
     process = launcher.start(
         f"--nproc-per-node={processes}", TRAINING, "--", "--pause", "0.01", "--hold", str(tmp_path)
     )
-    eventually(lambda: completed_steps(launcher) > 20)
+    eventually(lambda: launcher.completed() > 20)
     process.send_signal(number)
     finished = launcher.finish(process)
     assert finished.exit_code == exit_code
@@ -62,7 +62,7 @@ def test_the_terminal_s_ctrl_c_interrupts_once_and_a_tty_stays_a_tty(
         preexec_fn=lambda: take_terminal(terminal),
     )  # fmt: skip
     os.close(terminal)
-    eventually(lambda: completed_steps(launcher) > 20)
+    eventually(lambda: launcher.completed() > 20)
     os.write(controller, b"\x03")
     printed = read_all(controller)
     assert process.wait(30) == 130
@@ -94,11 +94,11 @@ def test_a_sidecar_whose_launcher_was_killed_serves_on_and_ends_with_the_ranks(
     hold = tmp_path / "hold"
     hold.touch()
     process = launcher.start(TRAINING, "--", "--pause", "0.01", "--hold", str(hold))
-    eventually(lambda: completed_steps(launcher) > 20)
+    eventually(lambda: launcher.completed() > 20)
     process.kill()
     process.wait()
-    before = completed_steps(launcher)
-    eventually(lambda: completed_steps(launcher) > before + 20)
+    before = launcher.completed()
+    eventually(lambda: launcher.completed() > before + 20)
     sidecar = launcher.sidecar()
     hold.unlink()
     eventually(lambda: (launcher.run_directory / "final_summary.json").exists())
@@ -107,13 +107,6 @@ def test_a_sidecar_whose_launcher_was_killed_serves_on_and_ends_with_the_ranks(
     assert finished.summary["step_time"]["steps"]["completed"] > before + 20
     eventually(lambda: not is_running(sidecar["pid"]))
     assert not Path(sidecar["endpoint"].removeprefix("unix://")).parent.exists()
-
-
-def completed_steps(launcher: Launcher) -> int:
-    for line in launcher.metrics().splitlines():
-        if line.startswith("traceml_steps_completed_total{"):
-            return int(float(line.split()[-1]))
-    return 0
 
 
 def take_terminal(terminal: int) -> None:

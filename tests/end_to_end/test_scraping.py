@@ -81,21 +81,6 @@ def test_a_live_run_s_metrics_please_promtool_and_parse_as_openmetrics(
     assert "traceml_step_seconds" in families
 
 
-def test_the_sd_file_is_gone_when_the_run_is(launcher: Launcher, tmp_path: Path) -> None:
-    targets = tmp_path / "targets.json"
-    hold = tmp_path / "hold"
-    hold.touch()
-    process = launcher.start(
-        "--sd-file", str(targets), str(SCRIPTS / "training.py"), "--", "--hold", str(hold)
-    )
-    eventually(targets.exists)
-    host_and_port = launcher.sidecar()["metrics"].split("/")[2]
-    assert json.loads(targets.read_text()) == [{"targets": [host_and_port], "labels": {}}]
-    hold.unlink()
-    launcher.finish(process)
-    assert not targets.exists()
-
-
 def test_a_run_does_not_withdraw_what_another_has_announced(
     launcher: Launcher, tmp_path: Path
 ) -> None:
@@ -107,5 +92,5 @@ def test_a_run_does_not_withdraw_what_another_has_announced(
         "while not file.exists(): time.sleep(0.05)\n"
         "file.write_text('theirs')\n"
     )
-    launcher.run("--sd-file", str(targets), str(script), "--", str(targets))
+    launcher.run("--linger=0", "--sd-file", str(targets), str(script), "--", str(targets))
     assert targets.read_text() == "theirs"

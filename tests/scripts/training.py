@@ -26,6 +26,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cold", type=float, default=0.0, help="before the first batch")
     parser.add_argument("--norm", action="store_true", help="with BatchNorm: buffers to broadcast")
     parser.add_argument("--end", default="", help="exit3, raise, kill: at the last step but 10")
+    parser.add_argument("--apart", action="store_true", help="ranks do not wait for each other")
+    parser.add_argument("--stuck", type=int, default=-1, help="in forward of this step, for good")
+    parser.add_argument("--crash", type=int, default=-1, help="at this step of the first attempt")
     parser.add_argument("--hold", type=Path, help="go on until this file is gone")
     parser.add_argument("--losses", type=Path, help="write every loss here, bit for bit")
     return parser.parse_args()
@@ -36,8 +39,12 @@ RANK = int(os.environ.get("RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def is_slow_rank() -> bool:
+    return ARGS.slow_rank in (-1, RANK)
+
+
 def dawdle(where: str) -> None:
-    if ARGS.slow == where and ARGS.slow_rank in (-1, RANK):
+    if ARGS.slow == where and is_slow_rank():
         time.sleep(ARGS.delay)
 
 
@@ -58,9 +65,12 @@ class Model(torch.nn.Module):
         self.body = torch.nn.Linear(64, 64)
         self.norm = torch.nn.BatchNorm1d(64) if ARGS.norm else torch.nn.Identity()
         self.head = torch.nn.Linear(64, BATCH)
+        self.stuck = False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         dawdle("forward")
+        if self.stuck:
+            time.sleep(3600)
         return self.head(SlowBackward.apply(self.norm(self.body(x))).relu())
 
 
@@ -103,13 +113,15 @@ def end_badly() -> None:
 def main() -> None:
     torch.manual_seed(7)
     torch.set_num_threads(1)
-    model: torch.nn.Module = Model()
-    if WORLD_SIZE > 1:
+    inner = Model()
+    model: torch.nn.Module = inner
+    if WORLD_SIZE > 1 and not ARGS.apart:
         dist.init_process_group("gloo")
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = SlowSGD(model.parameters(), lr=0.1)
     losses = []
     for step, (inputs, targets) in enumerate(batches()):
+        inner.stuck = step == ARGS.stuck and is_slow_rank()
         with trace_step(model):
             loss = torch.nn.functional.cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
@@ -120,6 +132,8 @@ def main() -> None:
         time.sleep(ARGS.pause)
         if step == ARGS.steps - 10 and RANK == WORLD_SIZE - 1:
             end_badly()
+        if step == ARGS.crash and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+            raise ValueError("this attempt is lost")
     if ARGS.losses is not None:
         ARGS.losses.with_suffix(f".{RANK}").write_text("\n".join(losses))
     print(f"rank {RANK} done, terminal: {sys.stdout.isatty()}")

@@ -26,10 +26,10 @@ def test_a_collector_that_was_saved_shows_the_same_snapshot() -> None:
 
 
 def test_a_checkpoint_does_not_change_when_the_state_goes_on() -> None:
-    state = {"array": np.arange(3.0), "list": [1, 2]}
-    captured = capture(state)
-    state["array"][0] = 99.0  # type: ignore[call-overload]
-    state["list"].append(3)  # type: ignore[attr-defined]
+    array, numbers = np.arange(3.0), [1, 2]
+    captured = capture({"array": array, "list": numbers})
+    array[0] = 99.0
+    numbers.append(3)
     restored = unpack(pack(captured))
     assert restored["array"].tolist() == [0.0, 1.0, 2.0]
     assert restored["list"] == [1, 2]
@@ -88,7 +88,7 @@ def test_the_format_s_number_changes_with_what_is_saved() -> None:
     collector = golden_collector(clock)
     names = [*_SAVED, *VALUES, *sorted(attributes(capture(collector.save())))]
     digest = hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
-    assert (checkpoint.FORMAT, digest) == (1, "e6a7312e5d84a27b")
+    assert (checkpoint.FORMAT, digest) == (1, "")
 
 
 def attributes(value: Any) -> set[str]:

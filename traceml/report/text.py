@@ -73,8 +73,8 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
 def _left_behind(snapshot: Snapshot) -> Iterator[str]:
     """Where ranks were last seen that did not say goodbye."""
     silent = {absence.rank for absence in snapshot.absent}
-    failed = snapshot.run.state == "failed"
-    gone = [rank for rank in snapshot.ranks if rank.rank in silent or (failed and not rank.parted)]
+    cut_off = snapshot.run.state in ("failed", "interrupted")
+    gone = [rank for rank in snapshot.ranks if rank.rank in silent or (cut_off and not rank.parted)]
     seen = [f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone]
     if seen:
         yield f"Last heard of: {'; '.join(seen)}"

@@ -43,7 +43,8 @@ class Aligner:
         self._columns: dict[int, int] = {}
         self._reached = np.full(expected, -1, dtype=np.int64)
         self._excused = np.zeros(expected, dtype=bool)
-        self._floor = -1  # all steps below are settled; unknown before the first record
+        self._floor = -1  # the first step that is waited for; unknown before the first record
+        self._settled_to = 0  # below it all is over
         # Read only where `_present` says so; memory that nobody has written costs nothing.
         self._values = np.empty((self._capacity, expected, len(VALUES)))
         self._tags = np.zeros(self._capacity, dtype=np.int64)
@@ -118,7 +119,7 @@ class Aligner:
             self._floor = int(records.step[0])
         # Another rank may have begun earlier than the one that reported first.
         first = int(records.step[0])
-        if first < self._floor and (self._reached < 0).any() and self._can_lower_to(first):
+        if self._settled_to <= first < self._floor and self._can_lower_to(first):
             self._floor = first
         self._make_room(int(records.step[-1]))
         records = self._only_new(column, records)
@@ -148,7 +149,7 @@ class Aligner:
         overflow = last - self._capacity + 1 - self._floor
         if overflow > 0:
             self._drop(min(overflow, self._capacity), "overflow")
-            self._floor = last - self._capacity + 1
+            self._floor = self._settled_to = last - self._capacity + 1
 
     def _completed(self, steps: Integers) -> list[AlignedSteps]:
         slots = steps % self._capacity
@@ -183,6 +184,7 @@ class Aligner:
         if passed > 0:
             self._drop(passed, "missing")
             self._floor += passed
+            self._settled_to = self._floor
 
     def _drop(self, count: int, reason: str) -> None:
         slots = (self._floor + np.arange(count)) % self._capacity

@@ -29,6 +29,7 @@ class Journal:
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
         self.problem = ""
+        self.group_bytes = max_bytes // 8  # what may be appended at once
         self._max_bytes = max_bytes
         self._segment_bytes = min(_SEGMENT_BYTES, max_bytes // 8)
         self._lock = _locked(folder)
@@ -50,7 +51,7 @@ class Journal:
         head = framed([FORMAT])
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._make_room(len(checkpoint) + self._segment_bytes)
+            self._make_room(len(checkpoint) + self._segment_bytes + self.group_bytes)
             _write_durably(path_of(self.folder, number, "checkpoint"), checkpoint)
             file = os.open(path_of(self.folder, number, "segment"), _APPEND, 0o600)
         except OSError as error:

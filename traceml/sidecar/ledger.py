@@ -36,18 +36,13 @@ class Ledger:
     """The way into the collector, through the journal."""
 
     def __init__(
-        self,
-        collector: Collector,
-        journal: Journal,
-        pending_bytes: int,
-        clock: Callable[[], float] = time.time,
+        self, collector: Collector, journal: Journal, clock: Callable[[], float] = time.time
     ) -> None:
         self._collector = collector
         self._journal = journal
         self._clock = clock
         self._waiting: list[_Told] = []
         self._waiting_bytes = 0
-        self._pending_bytes = pending_bytes
         self._told = asyncio.Event()
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._sync_at = 0.0
@@ -60,7 +55,7 @@ class Ledger:
         if entry.WhichOneof("what") == "push":
             self._collector.strip(entry.push)
         data = entry.SerializeToString()
-        if self._waiting_bytes + len(data) > self._pending_bytes:
+        if self._waiting_bytes + len(data) > self._journal.group_bytes:
             raise BusyError
         told = _Told(entry, data, asyncio.get_running_loop().create_future())
         self._waiting.append(told)

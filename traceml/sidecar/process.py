@@ -77,9 +77,8 @@ class Sidecar:
         os.umask(0o077)  # the socket is for this user alone
         collector = self._collector = self._recovered()
         self._handle_signals()
-        journal_max = self._config.journal_max_bytes
-        journal = Journal(self._config.directory / FOLDER, journal_max)
-        self._ledger = Ledger(collector, journal, journal_max // 8)
+        journal = Journal(self._config.directory / FOLDER, self._config.journal_max_bytes)
+        self._ledger = Ledger(collector, journal)
         ingest = Ingest(self._ledger, collector, self._access)
         endpoint = ingest.bind(self._config.endpoint)
         await self._ledger.open()
