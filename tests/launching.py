@@ -105,8 +105,8 @@ class Launcher:
     def start_sidecar(
         self, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> "subprocess.Popen[str]":
-        """Start `traceml sidecar` with these arguments."""
-        own = ["--run-name", "test", "--metrics-port", "0"]
+        """Start `traceml sidecar` with these arguments; it ends when it is told to."""
+        own = ["--run-name", "test", "--metrics-port", "0", "--linger", "0"]
         return self.popen(self.command("sidecar", *own, *arguments), environment)
 
     def sidecar(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ def hold(tmp_path: Path) -> Path:
     file = tmp_path / "hold"
     file.touch()
     return file
+
+
+def completed_beyond(launcher: Launcher, before: int) -> int:
+    now = launcher.completed()
+    return now if now > before else 0
 
 
 def trained(losses: Path) -> int:
@@ -45,7 +51,7 @@ def test_three_deaths_in_one_run_lose_no_step_and_tell_none_twice(
         # What was counted is not taken back, or rates would leap.
         after = eventually(launcher.completed)
         assert after >= seen
-        seen = eventually(lambda before=after: now if (now := launcher.completed()) > before else 0)
+        seen = eventually(partial(completed_beyond, launcher, after))
     assert launcher.value('traceml_sidecar_restarts_total{run="test"}') == 3.0
     hold.unlink()
     finished = launcher.finish(process)

@@ -1,24 +1,14 @@
 """A real Prometheus against a real 2-rank run."""
 
-import json
 import subprocess
-import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.launching import SCRIPTS, Launcher, eventually, fetch
-from traceml.sidecar.listen import bind
-
-CONFIG = """\
-global: {{scrape_interval: 1s}}
-scrape_configs:
-  - job_name: traceml
-    file_sd_configs: [{{files: ["{sd_file}"], refresh_interval: 1s}}]
-"""
+from tests.prometheus import discovered, query, running
 
 
 @pytest.fixture
@@ -35,24 +25,8 @@ def run(launcher: Launcher, tmp_path: Path) -> Launcher:
 @pytest.fixture
 def server(prometheus: str, tmp_path: Path) -> Iterator[str]:
     """A Prometheus that discovers the run by its sd file."""
-    config = tmp_path / "prometheus.yml"
-    config.write_text(CONFIG.format(sd_file=tmp_path / "targets.json"))
-    with bind("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
-         f"--web.listen-address=127.0.0.1:{port}"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait()
-
-
-def query(server: str, expression: str) -> list[dict[str, Any]]:
-    url = f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-    answer: list[dict[str, Any]] = json.loads(fetch(url))["data"]["result"]
-    return answer
+    with running(prometheus, tmp_path, discovered(tmp_path / "targets.json")) as server:
+        yield server
 
 
 def test_prometheus_scrapes_a_running_job(run: Launcher, server: str) -> None:

@@ -17,13 +17,13 @@ static int is_journal(int fd) {
 ssize_t write(int fd, const void *data, size_t count) {
     static ssize_t (*real)(int, const void *, size_t);
     if (!real) real = dlsym(RTLD_NEXT, "write");
-    if (is_journal(fd)) usleep(20000);
+    if (is_journal(fd)) usleep(10000);
     return real(fd, data, count);
 }
 
 int fsync(int fd) {
     static int (*real)(int);
     if (!real) real = dlsym(RTLD_NEXT, "fsync");
-    if (is_journal(fd)) usleep(300000);
+    if (is_journal(fd)) usleep(200000);
     return real(fd);
 }

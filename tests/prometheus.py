@@ -1,0 +1,54 @@
+"""A real Prometheus, on a free port, for as long as a test needs it."""
+
+import json
+import subprocess
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.launching import fetch
+from traceml.sidecar.listen import bind
+
+CONFIG = """\
+global: {{scrape_interval: {interval}s, scrape_timeout: {timeout}s}}
+scrape_configs:
+  - job_name: traceml
+    {targets}
+"""
+
+
+def discovered(sd_file: Path) -> str:
+    """Targets that a run announces."""
+    return f'file_sd_configs: [{{files: ["{sd_file}"], refresh_interval: 1s}}]'
+
+
+def fixed(port: int) -> str:
+    """A target that is always looked for at the same place."""
+    return f'static_configs: [{{targets: ["127.0.0.1:{port}"]}}]'
+
+
+@contextmanager
+def running(program: str, folder: Path, targets: str, interval: int = 1) -> Iterator[str]:
+    """Prometheus over these targets; yields its address."""
+    config = folder / "prometheus.yml"
+    config.write_text(CONFIG.format(interval=interval, timeout=min(interval, 5), targets=targets))
+    with bind("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
+         f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def query(server: str, expression: str) -> list[dict[str, Any]]:
+    url = f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+    answer: list[dict[str, Any]] = json.loads(fetch(url))["data"]["result"]
+    return answer
