@@ -85,7 +85,10 @@ def execute(parsed: argparse.Namespace) -> int:
     say(f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}")
     environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: config.endpoint}
     exit_code = run_script(command, inject.environment(environment), lambda: _tend(sidecar))
-    _finish(sidecar, exit_code)
+    try:
+        _finish(sidecar, exit_code)
+    except Exception as error:  # the script's exit code is what the user gets, whatever we do
+        say(f"no summary could be made: {error!r}")
     remove_endpoint(config.endpoint)
     return exit_code
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.ledger import Ledger
-from traceml.sidecar.refusal import INTERNAL, UNREAD, MalformedError, RefusedError
+from traceml.sidecar.refusal import INTERNAL, UNREAD, BusyError, MalformedError, RefusedError
 from traceml.wire import MAX_MESSAGE_BYTES
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.service import SERVICE, handlers, request_of
@@ -74,6 +74,8 @@ class Ingest:
             self._read.add(task)
         try:
             self._access.check(context.invocation_metadata())
+            if not self._ledger.has_room(len(data)):
+                raise BusyError
             reply = await self._ledger.tell(_entry(method, data))
             assert reply is not None
             return reply

@@ -1,6 +1,7 @@
 """Starting a sidecar from another process, keeping it alive, and ending it with the run."""
 
 import json
+import os
 import select
 import shutil
 import socket
@@ -9,12 +10,14 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
+from typing import IO
 
 from traceml import isolated
 from traceml.sidecar.config import Config, Ending
 
 MAX_RESTARTS = 5
 _BACKOFF_SECONDS = 0.2  # before the first restart; each further one waits twice as long
+_UNABLE_SECONDS = 5.0
 _FINISH_SECONDS = 10.0
 
 
@@ -43,17 +46,12 @@ class SidecarProcess:
         self.config = config
         self._listener = listener  # kept, so that the port is ours while a sidecar is started again
         self._restart_at: float | None = None
-        self._start()
+        self._start(config)
 
     def tend(self) -> tuple[float | None, str]:
         """Start the sidecar again if it died; how soon to look again, and what to tell the user."""
         if self._restart_at is not None:
-            if monotonic() < self._restart_at:
-                return self._restart_at - monotonic(), ""
-            self._restart_at = None
-            self.config = replace(self.config, restarts=self.config.restarts + 1)
-            self._start()
-            return None, ""
+            return self._restart_when_due(self._restart_at), ""
         if self._is_given_up or self._process.poll() is None:
             return None, ""
         self._process.communicate()
@@ -65,8 +63,21 @@ class SidecarProcess:
                 f"{died} for the {restarts + 1}th time and is not started again; the training goes "
                 f"on, and the summary will hold what was told; see {self._log}"
             )
-        self._restart_at = monotonic() + _BACKOFF_SECONDS * 2**restarts
-        return self._restart_at - monotonic(), f"{died} and is started again"
+        pause = _BACKOFF_SECONDS * 2**restarts
+        self._restart_at = monotonic() + pause
+        return pause, f"{died} and is started again"
+
+    def _restart_when_due(self, due: float) -> float | None:
+        if monotonic() < due:
+            return due - monotonic()
+        try:
+            config = replace(self.config, restarts=self.config.restarts + 1)
+            self._start(config)
+        except OSError:  # the system is out of something: later, perhaps
+            self._restart_at = monotonic() + _UNABLE_SECONDS
+            return _UNABLE_SECONDS
+        self.config, self._restart_at = config, None
+        return None
 
     def finish(self, ending: Ending) -> Told | None:
         """Have the summary written; None if the sidecar is no longer able to.
@@ -95,8 +106,8 @@ class SidecarProcess:
     def _log(self) -> Path:
         return self.config.directory / "sidecar.log"
 
-    def _start(self) -> None:
-        with self._log.open("ab") as log:
+    def _start(self, config: Config) -> None:
+        with _opened(self._log) as log:
             self._process = subprocess.Popen(
                 [*isolated.command("traceml.sidecar.__main__"), str(self._listener.fileno())],
                 stdin=subprocess.PIPE,
@@ -105,7 +116,7 @@ class SidecarProcess:
                 pass_fds=[self._listener.fileno()],
                 start_new_session=True,  # the terminal's Ctrl-C is for the script
             )
-        self._tell(self.config.to_json())
+        self._tell(config.to_json())
 
     def _tell(self, line: str) -> None:
         pipe = self._process.stdin
@@ -122,6 +133,13 @@ class SidecarProcess:
         ready, _, _ = select.select([pipe], [], [], _FINISH_SECONDS)
         line = pipe.readline() if ready else b""
         return Told(**json.loads(line)) if line else None
+
+
+def _opened(log: Path) -> IO[bytes]:
+    try:
+        return log.open("ab")
+    except OSError:  # somebody took the folder away: a sidecar without a log is still one
+        return Path(os.devnull).open("ab")
 
 
 def _cause(code: int) -> str:

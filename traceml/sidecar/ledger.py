@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 from traceml.sidecar.checkpoint import capture, pack
 from traceml.sidecar.collector import Collector, Reply
 from traceml.sidecar.journal import Journal
-from traceml.sidecar.refusal import BusyError
 from traceml.wire import telemetry_pb2 as pb
 
 SYNC_SECONDS = 0.5
@@ -55,13 +54,15 @@ class Ledger:
         if entry.WhichOneof("what") == "push":
             self._collector.strip(entry.push)
         data = entry.SerializeToString()
-        if self._waiting_bytes + len(data) > self._journal.group_bytes:
-            raise BusyError
         told = _Told(entry, data, asyncio.get_running_loop().create_future())
         self._waiting.append(told)
         self._waiting_bytes += len(data)
         self._told.set()
         return await told.reply
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more may wait for the disk."""
+        return self._waiting_bytes + size <= self._journal.group_bytes
 
     async def open(self) -> None:
         """Begin the journal with the state as it is."""
