@@ -82,7 +82,19 @@ def test_an_argument_of_the_script_s_before_the_separator(launcher: Launcher, sc
         ("run", "-m", "module", "script.py"),
         ("run",),
         ("runn",),
+        ("run", "--journal-max-mb=1", "script.py"),
+        ("run", "--linger=-1", "script.py"),
         ("sidecar", "--listen", "tcp://0.0.0.0:1"),
+        ("sidecar", "--listen", "tcp://nowhere"),
+        ("sidecar", "--listen", "tcp://host:70000"),
+        ("sidecar", "--listen", "sidecar.sock"),
+        ("sidecar", "--listen", "tcp://127.0.0.1:0", "--tls-cert", "script.py"),
+        ("sidecar", "--listen", "tcp://127.0.0.1:0", "--tls-client-ca", "script.py"),
+        ("sidecar", "--token-file", "script.py"),
+        ("env", "sidecar.sock"),
+        ("env", "unix:///s.sock", "--token-file", "script.py"),
+        ("env", "tcp://host:1", "--tls-cert", "script.py"),
+        ("summarize",),
     ],
 )
 def test_wrong_usage(launcher: Launcher, script: str, arguments: tuple[str, ...]) -> None:
@@ -102,6 +114,33 @@ def test_wrong_usage(launcher: Launcher, script: str, arguments: tuple[str, ...]
 def test_a_bad_config_file(launcher: Launcher, script: str, content: str, complaint: str) -> None:
     (launcher.folder / "traceml.toml").write_text(content)
     assert_one_line(launcher.call("run", script), 78, complaint)
+
+
+def test_a_textfile_folder_that_is_none(launcher: Launcher, script: str) -> None:
+    finished = launcher.call("run", "--textfile-dir", "nowhere", script)
+    assert_one_line(finished, 73, "--textfile-dir: no such folder: nowhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "cannot read token: No such file"), ("", "one line"), ("two\nlines", "one line")],
+)
+def test_a_token_that_cannot_be_one(
+    launcher: Launcher, content: str | None, complaint: str
+) -> None:
+    if content is not None:
+        (launcher.folder / "token").write_text(content)
+    listen = ("--listen", "tcp://127.0.0.1:0")
+    finished = launcher.call("sidecar", *listen, "--token-file", "token")
+    assert_one_line(finished, 66, "--token-file: ", complaint)
+
+
+def test_a_certificate_that_is_none(launcher: Launcher, script: str) -> None:
+    tls = ("--tls-cert", script, "--tls-key", script, "--tls-client-ca", script)
+    finished = launcher.call("sidecar", "--metrics-port=0", "--listen", "tcp://127.0.0.1:0", *tls)
+    assert finished.exit_code == 73
+    assert "traceml: error: cannot listen at tcp://127.0.0.1:0" in finished.stderr
+    assert "Traceback" not in finished.stderr
 
 
 @pytest.mark.parametrize("name", ["x" * 120, "nowhere/x"])

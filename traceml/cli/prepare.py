@@ -31,6 +31,9 @@ def prepare(
     sd_file: Path | None = chosen["sd_file"]
     if sd_file is not None and (sd_file.is_dir() or not sd_file.absolute().parent.is_dir()):
         raise CommandError(f"--sd-file: {sd_file} must be a file in a folder", CANNOT_CREATE)
+    textfiles: Path | None = chosen["textfile_dir"]
+    if textfiles is not None and not textfiles.is_dir():
+        raise CommandError(f"--textfile-dir: no such folder: {textfiles}", CANNOT_CREATE)
     listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
     directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
     run = RunIdentity(
@@ -46,7 +49,7 @@ def prepare(
         endpoint=endpoint or socket_endpoint(),
         interval_seconds=chosen["interval"],
         sd_file=sd_file and sd_file.absolute(),
-        textfile_dir=chosen["textfile_dir"] and chosen["textfile_dir"].absolute(),
+        textfile_dir=textfiles and textfiles.absolute(),
         linger_seconds=chosen["linger"],
         journal_max_bytes=chosen["journal_max_mb"] * 2**20,
     )

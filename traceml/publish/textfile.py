@@ -13,7 +13,6 @@ KEPT_SECONDS = 24 * 3600  # an ended run is no longer news
 
 def write_textfile(snapshot: Snapshot, folder: Path) -> None:
     """Write `traceml-<run>.prom` there, and take away those of runs that ended a day ago."""
-    folder.mkdir(parents=True, exist_ok=True)
     _forget_old(folder)
     body, _ = Exposition().render(snapshot, accept="", zipped=False)
     file = folder / f"traceml-{snapshot.run.name}.prom"
