@@ -29,7 +29,7 @@ class Rank:
                 open_channel(endpoint),
                 make_identity(rank, world_size, attempt),
                 endpoint,
-                call_metadata(),
+                call_metadata(endpoint),
             )
         finally:
             for name in environment or {}:

@@ -140,6 +140,21 @@ def test_a_batch_that_was_taken_before_is_not_written_again(
     during(collector, journal, work)
 
 
+def test_a_process_that_was_replaced_is_acknowledged_and_its_records_are_not_written(
+    collector: Collector, journal: SlowJournal
+) -> None:
+    async def work(ledger: Ledger) -> None:
+        await ledger.tell(hello())
+        again = hello()
+        again.hello.session = "its successor"
+        await ledger.tell(again)
+        before = journal._written
+        assert await ledger.tell(push(0, 0)) == pb.PushReply(acknowledged=1)
+        assert journal._written - before < 60
+
+    during(collector, journal, work)
+
+
 def test_whoever_goes_away_while_waiting_is_no_error(
     collector: Collector, journal: SlowJournal
 ) -> None:

@@ -42,6 +42,12 @@ def test_what_an_earlier_run_left_is_not_this_one_s(endpoint: str) -> None:
     assert found(endpoint, since=2_000) == []
 
 
+def test_a_socket_s_name_is_taken_literally(tmp_path: Path) -> None:
+    leave(f"unix://{tmp_path}/job[1].sock", "s", WORDS)
+    assert found(f"unix://{tmp_path}/job[1].sock") == [WORDS]
+    assert found(f"unix://{tmp_path}/job*.sock") == []
+
+
 def test_a_link_to_elsewhere_is_not_followed(endpoint: str, tmp_path: Path) -> None:
     leave(f"unix://{tmp_path}/hidden", "s", WORDS)
     (tmp_path / "job.sock.s.left").symlink_to(tmp_path / "hidden.s.left")

@@ -19,6 +19,8 @@ from traceml.wire import (
 # keeps calls out of forks itself. Read when gRPC starts, so set just for that.
 _QUIET = {"GRPC_ENABLE_FORK_SUPPORT": "0", "GRPC_VERBOSITY": "NONE"}
 
+_TCP = "tcp://"
+
 _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -32,9 +34,9 @@ def open_channel(endpoint: str) -> Any:
     with _environment(_QUIET):
         import grpc
 
-        target = endpoint.removeprefix("tcp://")
-        authority = _file(TLS_CA_VARIABLE)
-        if authority is None or target == endpoint:
+        target = endpoint.removeprefix(_TCP)
+        authority = _file(TLS_CA_VARIABLE) if endpoint.startswith(_TCP) else None
+        if authority is None:
             return grpc.insecure_channel(target, options=_OPTIONS)
         own = grpc.ssl_channel_credentials(
             authority, _file(TLS_KEY_VARIABLE), _file(TLS_CERT_VARIABLE)
@@ -42,9 +44,9 @@ def open_channel(endpoint: str) -> Any:
         return grpc.secure_channel(target, own, options=_OPTIONS)
 
 
-def call_metadata() -> tuple[tuple[str, str], ...]:
-    """What every call shows of this process: its token, if it has one."""
-    token = _file(TOKEN_FILE_VARIABLE)
+def call_metadata(endpoint: str) -> tuple[tuple[str, str], ...]:
+    """What every call shows of this process: its token, if it has one and needs it there."""
+    token = _file(TOKEN_FILE_VARIABLE) if endpoint.startswith(_TCP) else None
     return () if token is None else ((TOKEN_KEY, authorization(token.decode().strip())),)
 
 

@@ -134,8 +134,8 @@ class Tracer(AbstractContextManager[None]):
             self.recorder.note(DISTRIBUTED)
         self._roots.look()
         channel = open_channel(self._endpoint)
-        identity = identify(self._roots.modules)
-        self._sender = Sender(self.recorder, channel, identity, self._endpoint, call_metadata())
+        identity, shown = identify(self._roots.modules), call_metadata(self._endpoint)
+        self._sender = Sender(self.recorder, channel, identity, self._endpoint, shown)
         self._sender.start()
         # A program that the training starts is no rank of it.
         os.environ.pop(ENDPOINT_VARIABLE, None)

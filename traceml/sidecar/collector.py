@@ -74,10 +74,10 @@ class Collector:
             self._sessions.rank_of(getattr(entry, what).session)
 
     def strip(self, push: pb.PushRequest) -> None:
-        """Take out of a request what was taken before."""
+        """Leave only the number of a batch that was taken before, or that nobody asked for."""
         rank = self._sessions.rank_of(push.session)
         if rank is None or push.batch.sequence <= rank.acknowledged:
-            push.ClearField("batch")
+            push.batch.CopyFrom(pb.Batch(sequence=push.batch.sequence))
 
     def apply(self, entry: pb.Entry) -> Reply:
         """Take what was told; a refusal is raised, and changes nothing but the notes."""
@@ -123,6 +123,7 @@ class Collector:
 
     def forgive(self, seconds: float) -> None:
         """The sidecar itself was away so long: nobody is silent for that."""
+        self._sessions.began_at += seconds
         for rank in self._sessions.ranks.values():
             rank.seen_at += seconds
 
@@ -195,6 +196,7 @@ class Collector:
         self._starts += 1
         self._restarts = max(self._restarts, self._starts - 1, started.restarts)
         self._host_memory_bytes = started.host_memory_bytes or None
+        self._sessions.began_at = now
         for rank in self._sessions.ranks.values():
             if not rank.parted:
                 rank.seen_at = now

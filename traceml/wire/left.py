@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -36,7 +37,7 @@ def left(endpoint: str, since: float) -> Iterator[tuple[Path, list[Entry]]]:
     socket = _socket(endpoint)
     if socket is None:
         return
-    for file in sorted(socket.parent.glob(f"{socket.name}.*{_SUFFIX}")):
+    for file in sorted(socket.parent.glob(f"{escape(socket.name)}.*{_SUFFIX}")):
         data = _read_own(file, since)
         if data is not None:
             yield (
