@@ -28,7 +28,8 @@ demo: $(READY)
 
 test: $(READY)
 	sh .ci/packages
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 -m "not alone"
+	$(BIN)/pytest -m alone
 
 check: $(READY)
 	$(BIN)/ruff check .

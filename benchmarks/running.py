@@ -42,7 +42,7 @@ class Running:
         begin, begin_ns = time.monotonic(), time.time_ns()
         if self.launched.finish(Ending("completed", 0)) is None:
             raise SystemExit((self.directory / "sidecar.log").read_text(encoding="utf-8"))
-        self.launched.wait()
+        self.process.wait()
         gone = time.monotonic() - begin
         written_ns = (self.directory / "final_summary.json").stat().st_mtime_ns
         return (written_ns - begin_ns) / 1e9, gone

@@ -4,6 +4,8 @@ import pytest
 
 from tests.launching import SCRIPTS, Launcher, eventually
 
+pytestmark = pytest.mark.alone
+
 
 def test_a_cold_first_batch_is_left_out_and_a_pause_between_steps_is_in_other(
     launcher: Launcher,

@@ -5,6 +5,8 @@ import pytest
 from tests.launching import SCRIPTS, Finished, Launcher
 from traceml.wire.columns import PHASES
 
+pytestmark = pytest.mark.alone
+
 OWN_PHASES = [phase for phase in PHASES if phase != "collective_wait"]
 
 

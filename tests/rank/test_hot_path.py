@@ -143,6 +143,7 @@ def sidecar(tmp_path: Path) -> Iterator[tuple[str, int]]:
     assert process.finish(Ending("completed", 0))
 
 
+@pytest.mark.alone
 def test_own_overhead_is_the_same_whether_the_sidecar_answers_or_is_stopped(
     sidecar: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

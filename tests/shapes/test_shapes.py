@@ -12,6 +12,8 @@ from tests.shapes import loaders, loops, parallel, public
 from tests.shapes.shape import PLANTED, SCRIPTS, Shape
 from traceml.sidecar.listen import bind
 
+pytestmark = pytest.mark.alone
+
 SHAPES = [*loops.SHAPES, *loaders.SHAPES, *parallel.SHAPES, *public.SHAPES]
 
 

@@ -92,11 +92,16 @@ class SidecarProcess:
         if told is None:
             self._process.kill()
             self._process.communicate()
+        else:
+            self._let_go()
         return told
 
-    def wait(self) -> int:
-        """Wait until the process is gone; its exit code."""
-        return self._process.wait()
+    def _let_go(self) -> None:
+        """Nobody waits for it any more, and Python need not warn of that."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.returncode = 0
 
     @property
     def _is_given_up(self) -> bool:
