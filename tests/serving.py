@@ -33,7 +33,7 @@ def serving(
         return asyncio.run_coroutine_threadsafe(work, loop).result(10)
 
     async def start(folder: Path) -> tuple[Ledger, "asyncio.Task[None]", Ingest, str]:
-        ledger = Ledger(collector, Journal(folder, JOURNAL_BYTES))
+        ledger = Ledger(collector, Journal(folder, JOURNAL_BYTES, collector.run))
         ingest = Ingest(ledger, collector, access or Access())
         reachable = ingest.bind(endpoint)
         await ledger.open()

@@ -120,7 +120,7 @@ class Telemetry:
 
     overhead_seconds_per_step: float | None
     records_received: int
-    records_dropped: int
+    records_dropped: Mapping[str, int]  # by the reason for it; only reasons that there were
     records_unjournaled: int  # taken while the journal could not be written
     requests_refused: Mapping[str, int]  # by the reason for it
     sidecar_restarts: int

@@ -138,9 +138,20 @@ def test_a_token_that_cannot_be_one(
 def test_a_certificate_that_is_none(launcher: Launcher, script: str) -> None:
     tls = ("--tls-cert", script, "--tls-key", script, "--tls-client-ca", script)
     finished = launcher.call("sidecar", "--metrics-port=0", "--listen", "tcp://127.0.0.1:0", *tls)
-    assert finished.exit_code == 73
-    assert "traceml: error: cannot listen at tcp://127.0.0.1:0" in finished.stderr
-    assert "Traceback" not in finished.stderr
+    assert_one_line(finished, 73, "cannot listen at tcp://127.0.0.1:0", "certificate or key")
+
+
+def test_a_host_that_is_none(launcher: Launcher) -> None:
+    listen = ("--listen", "tcp://nowhere.invalid:9700", "--insecure")
+    finished = launcher.call("sidecar", "--metrics-port=0", *listen)
+    assert_one_line(finished, 73, "cannot listen at tcp://nowhere.invalid:9700: ")
+
+
+@pytest.mark.parametrize("command", ["sidecar", "env", "summarize"])
+def test_a_mistyped_flag_points_to_its_own_help(launcher: Launcher, command: str) -> None:
+    argument = [] if command == "sidecar" else ["unix:///s.sock"]
+    finished = launcher.call(command, *argument, "--wat")
+    assert_one_line(finished, 2, "--wat", f"(see traceml {command} --help)")
 
 
 @pytest.mark.parametrize("name", ["x" * 120, "nowhere/x"])

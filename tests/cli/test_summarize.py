@@ -62,11 +62,44 @@ def test_a_damaged_journal_says_how_much_is_missing(launcher: Launcher, finished
     segment = max((finished_run / "journal").glob("*.segment"))
     data = segment.read_bytes()
     segment.write_bytes(data[: len(data) // 2] + b"?" + data[len(data) // 2 + 1 :])
+    (finished_run / "final_summary.json").unlink()
     summarized = launcher.call("summarize", str(finished_run))
     assert summarized.exit_code == 0
     assert summarized.summary["coverage"]["unread_bytes"] > 0
     assert summarized.summary["coverage"]["whole"] is False
     assert "bytes of segment 1 are damaged" in summarized.stdout
+
+
+def test_a_summary_that_tells_of_more_is_not_replaced(
+    launcher: Launcher, finished_run: Path
+) -> None:
+    segment = max((finished_run / "journal").glob("*.segment"))
+    segment.write_bytes(b"")
+    summarized = launcher.call("summarize", str(finished_run))
+    assert summarized.exit_code == 0
+    assert "are left as they are: they tell of 30 steps" in summarized.stderr
+    assert summarized.summary["step_time"]["steps"]["completed"] == 30
+    assert "covers the run up to" in summarized.stdout
+    assert "before its first training step" not in summarized.stdout
+
+
+def test_a_run_whose_only_checkpoint_is_damaged_is_read_from_its_segments(
+    launcher: Launcher, finished_run: Path
+) -> None:
+    checkpoint = finished_run / "journal" / "00000001.checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-10])
+    summarized = launcher.call("summarize", str(finished_run))
+    assert summarized.summary["step_time"]["steps"]["completed"] == 30
+    assert summarized.summary["run"]["name"] == "test"
+    assert "checkpoint 1 is damaged" in summarized.stdout
+
+
+def test_whoever_reads_only_the_beginning_gets_no_traceback(
+    launcher: Launcher, finished_run: Path
+) -> None:
+    command = " ".join(launcher.command("summarize", str(finished_run)))
+    finished = launcher.finish(launcher.popen(["sh", "-c", f"{command} | true"]))
+    assert "Traceback" not in finished.stderr
 
 
 def test_a_journal_of_which_nothing_can_be_read(launcher: Launcher, finished_run: Path) -> None:

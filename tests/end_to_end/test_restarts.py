@@ -156,6 +156,58 @@ def test_a_sidecar_alone_that_is_started_again_goes_on(launcher: Launcher) -> No
     assert not (launcher.run_directory.parent / "test-2").exists()
 
 
+def test_a_sidecar_that_is_told_to_stop_and_started_again_goes_on_too(launcher: Launcher) -> None:
+    listen = ("--listen", f"unix://{launcher.folder}/s.sock")
+    first = launcher.start_sidecar(*listen)
+    with Rank(launcher.sidecar()["endpoint"]) as rank:
+        rank.train(100)
+        eventually(lambda: launcher.completed() == 100)
+        first.terminate()  # as systemd does to restart it
+        stopped = launcher.finish(first)
+        assert stopped.summary["run"]["status"] == "interrupted"
+        rank.train(50)
+        second = launcher.start_sidecar(*listen)
+        eventually(lambda: launcher.completed() == 150)
+    second.terminate()
+    finished = launcher.finish(second)
+    assert "run test goes on after 100 steps" in finished.stderr
+    assert finished.summary["run"]["status"] == "completed"
+    assert finished.summary["telemetry"]["records_dropped"] == 0
+
+
+def test_a_second_sidecar_by_mistake_leaves_no_trace_and_the_first_can_go_on(
+    launcher: Launcher,
+) -> None:
+    listen = ("--listen", f"unix://{launcher.folder}/s.sock")
+    first = launcher.start_sidecar(*listen)
+    with Rank(launcher.sidecar()["endpoint"]) as rank:
+        rank.train(10)
+        eventually(lambda: launcher.completed() == 10)
+        mistaken = launcher.finish(launcher.start_sidecar(*listen))
+        assert mistaken.exit_code == 73
+        assert len(mistaken.stderr.splitlines()) == 1
+        assert not (launcher.run_directory.parent / "test-2").exists()
+        first.kill()
+        first.wait()
+        launcher.start_sidecar(*listen)
+        rank.train(5)
+        eventually(lambda: launcher.completed() == 15)
+
+
+def test_a_launcher_killed_while_the_script_still_imports_does_not_cost_the_run(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    losses = tmp_path / "losses"
+    process = launcher.start(TRAINING, "--", "--losses", str(losses))
+    launcher.sidecar()
+    process.kill()
+    process.wait()
+    summary = launcher.run_directory / "final_summary.json"
+    eventually(summary.exists)
+    completed = json.loads(summary.read_text())["step_time"]["steps"]["completed"]
+    assert completed == trained(losses) == 40
+
+
 def test_a_run_that_was_ended_is_not_gone_on_with(launcher: Launcher) -> None:
     first = launcher.start_sidecar()
     launcher.sidecar()

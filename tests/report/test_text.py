@@ -55,7 +55,7 @@ def test_the_setting_names_ranks_strategy_and_versions() -> None:
     ("state", "code", "note"),
     [
         ("completed", 0, "Note: No training was seen"),
-        ("failed", 1, "Note: The script ended before"),
+        ("failed", 1, "Note: The run ended before"),
     ],
 )
 def test_a_run_that_reported_nothing_says_what_that_may_mean(

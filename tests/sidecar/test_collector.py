@@ -126,7 +126,7 @@ def test_a_batch_that_comes_again_is_acknowledged_and_not_counted(collector: Col
     assert [process.send_batch(batch) for _ in range(3)] == [1, 1, 1]
     assert look(collector).ranks[0].records_received == 4
     assert look(collector).steps.completed == 4
-    assert look(collector).telemetry.records_dropped == 0
+    assert look(collector).telemetry.records_dropped == {}
 
 
 def test_an_older_batch_is_answered_with_the_highest_held(collector: Collector) -> None:
@@ -202,12 +202,48 @@ def test_what_still_waits_at_the_end_is_missing(collector: Collector) -> None:
     assert look(collector).steps.incomplete["missing"] == 2
 
 
-def test_records_after_the_end_are_late(collector: Collector) -> None:
-    (process,) = start_ranks(collector, 1)
-    end(collector, "completed", 0)
-    process.send(timed_records(range(2)))
-    assert look(collector).ranks[0].records_dropped["late"] == 2
-    assert look(collector).steps.completed == 0
+def test_what_a_rank_has_left_still_counts_after_the_end(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records(range(5)))
+    second.send(timed_records(range(3)))
+    end(collector, "interrupted")
+    assert look(collector).steps.incomplete["missing"] == 2
+    second.send(timed_records(range(3, 5)))
+    assert look(collector).steps.completed == 5
+    assert look(collector).steps.incomplete["missing"] == 0
+
+
+def test_a_sidecar_that_starts_after_the_end_goes_on_with_the_run(
+    collector: Collector, clock: Clock
+) -> None:
+    first, second = start_ranks(collector, 2)
+    first.send(timed_records(range(5)))
+    end(collector, "interrupted")
+    assert collector.is_unfinished
+    clock.advance(5.0)
+    tell(collector, started=pb.Started())
+    second.send(timed_records(range(5)))
+    snapshot = look(collector)
+    assert (snapshot.run.state, snapshot.run.duration_seconds) == ("running", 5.0)
+    assert (snapshot.steps.completed, snapshot.telemetry.sidecar_restarts) == (5, 0)
+
+
+@pytest.mark.parametrize(("state", "exit_code"), [("completed", 0), ("interrupted", 130)])
+def test_a_run_whose_script_has_ended_is_finished(
+    collector: Collector, state: str, exit_code: int
+) -> None:
+    start_ranks(collector, 2)
+    end(collector, state, exit_code)
+    assert not collector.is_unfinished
+
+
+def test_a_run_whose_ranks_were_gone_when_its_sidecar_was_told_to_stop_is_finished(
+    collector: Collector, clock: Clock
+) -> None:
+    start_ranks(collector, 2)
+    clock.advance(60.0)
+    end(collector, "interrupted")
+    assert not collector.is_unfinished
 
 
 def test_what_tracing_took_and_lost_is_summed_over_the_ranks(collector: Collector) -> None:
@@ -217,7 +253,8 @@ def test_what_tracing_took_and_lost_is_summed_over_the_ranks(collector: Collecto
     second.heartbeat = pb.Heartbeat(dropped_backlog=1)
     second.send(timed_records(range(5)))
     telemetry = look(collector).telemetry
-    assert (telemetry.records_received, telemetry.records_dropped) == (10, 3)
+    assert telemetry.records_received == 10
+    assert telemetry.records_dropped == {"overwritten": 2, "backlog": 1}
     assert telemetry.overhead_seconds_per_step == pytest.approx(8e-6)
 
 

@@ -29,7 +29,7 @@ def collector() -> Collector:
 
 @pytest.fixture
 def journal(tmp_path: Path, collector: Collector) -> Journal:
-    journal = Journal(tmp_path / "journal", LIMIT)
+    journal = Journal(tmp_path / "journal", LIMIT, collector.run)
     assert journal.begin(checkpoint_of(collector))
     return journal
 
@@ -58,14 +58,25 @@ def test_a_checkpoint_alone_is_the_run(journal: Journal, collector: Collector) -
     assert look(recovered) == look(collector)
 
 
-def test_without_a_checkpoint_the_run_is_what_the_caller_says(
+def test_without_a_checkpoint_the_run_is_what_its_segments_say(
     journal: Journal, collector: Collector
 ) -> None:
     journal.append([entry(5)])
-    path_of(journal.folder, 1, "checkpoint").unlink()
-    assert recover(journal.folder, None).collector is None
-    recovered = recover(journal.folder, collector.run)
+    path_of(journal.folder, 1, "checkpoint").write_bytes(b"damaged")
+    recovered = recover(journal.folder, None)
     assert restarts(recovered) == 5
+    assert recovered.collector is not None
+    assert recovered.collector.run == collector.run
+    assert recovered.problems == ["checkpoint 1 is damaged"]
+
+
+def test_without_checkpoints_and_segments_the_run_is_what_the_caller_says(
+    tmp_path: Path, collector: Collector
+) -> None:
+    assert recover(tmp_path, None).collector is None
+    recovered = recover(tmp_path, collector.run).collector
+    assert recovered is not None
+    assert recovered.run == collector.run
 
 
 def test_a_segment_is_full_when_it_has_its_share_of_the_limit(journal: Journal) -> None:
@@ -130,15 +141,15 @@ def test_a_new_writer_never_appends_to_what_another_wrote(
 ) -> None:
     journal.append([entry(5)])
     os.close(journal._lock or -1)
-    following = Journal(journal.folder, LIMIT)
+    following = Journal(journal.folder, LIMIT, collector.run)
     following.begin(checkpoint_of(collector))
     assert numbers(journal.folder, "segment") == [1, 2]
 
 
-def test_a_journal_has_one_writer(journal: Journal) -> None:
+def test_a_journal_has_one_writer(journal: Journal, collector: Collector) -> None:
     assert is_written(journal.folder)
     with pytest.raises(OSError, match="another sidecar serves the run in"):
-        Journal(journal.folder, LIMIT)
+        Journal(journal.folder, LIMIT, collector.run)
     os.close(journal._lock or -1)
     assert not is_written(journal.folder)
 
@@ -207,7 +218,7 @@ def test_a_folder_that_takes_no_files_is_a_problem_and_no_error(
     tmp_path: Path, collector: Collector
 ) -> None:
     (tmp_path / "journal").write_text("in the way")
-    journal = Journal(tmp_path / "journal", LIMIT)
+    journal = Journal(tmp_path / "journal", LIMIT, collector.run)
     assert not journal.begin(checkpoint_of(collector))
     assert journal.problem
     assert not journal.append([entry(5)])

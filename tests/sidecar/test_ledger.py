@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import Clock, hello_request, look, make_collector, make_identity, timed_records
 from traceml.sidecar.collector import Collector
+from traceml.sidecar.config import RunIdentity
 from traceml.sidecar.journal import Journal
 from traceml.sidecar.ledger import Ledger
 from traceml.sidecar.recovery import recover
@@ -20,8 +21,8 @@ from traceml.wire.columns import PROTOCOL, encode
 class SlowJournal(Journal):
     """A journal whose writes wait until they are let through."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, 8 * 2**20)
+    def __init__(self, folder: Path, run: RunIdentity) -> None:
+        super().__init__(folder, 8 * 2**20, run)
         self.gate = threading.Event()
         self.gate.set()
         self.groups: list[int] = []
@@ -38,8 +39,8 @@ def collector() -> Collector:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> SlowJournal:
-    return SlowJournal(tmp_path / "journal")
+def journal(tmp_path: Path, collector: Collector) -> SlowJournal:
+    return SlowJournal(tmp_path / "journal", collector.run)
 
 
 def during(

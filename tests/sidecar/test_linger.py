@@ -54,7 +54,7 @@ def test_all_scrapers_have_to_come_once_more(linger: Linger) -> None:
         for who in ("a", "b"):
             for now in (0.0, 10.0):
                 linger.visit(who, True, now)
-        wait = asyncio.create_task(linger.wait(False, LIMIT, 11.0))
+        wait = asyncio.create_task(linger.wait(linger.patience(False, LIMIT, 11.0)))
         await asyncio.sleep(0)
         assert linger.is_on
         linger.visit("a", True, 12.0)
@@ -68,7 +68,7 @@ def test_all_scrapers_have_to_come_once_more(linger: Linger) -> None:
 
 def test_whoever_comes_ends_the_wait_for_someone_who_was_told(linger: Linger) -> None:
     async def work() -> None:
-        wait = asyncio.create_task(linger.wait(True, LIMIT, 0.0))
+        wait = asyncio.create_task(linger.wait(linger.patience(True, LIMIT, 0.0)))
         await asyncio.sleep(0)
         linger.visit("prometheus", True, 1.0)
         await asyncio.wait_for(wait, 5)

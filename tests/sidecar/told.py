@@ -29,7 +29,7 @@ class Store:
         recovered = recover(self.folder, RUN)
         assert recovered.collector is not None
         self.collector = recovered.collector
-        self.journal = Journal(self.folder, LIMIT)
+        self.journal = Journal(self.folder, LIMIT, RUN)
         self.checkpoint()
 
     def checkpoint(self) -> None:

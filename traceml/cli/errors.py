@@ -4,6 +4,7 @@ USAGE = 2
 NO_INPUT = 66
 CANNOT_CREATE = 73
 BAD_CONFIG = 78
+BROKEN_PIPE = 128 + 13  # as a shell says of a program that SIGPIPE ended
 
 
 class CommandError(Exception):

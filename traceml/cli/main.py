@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from traceml import __version__
 from traceml.cli import env, run, sidecar, summarize
-from traceml.cli.errors import USAGE, CommandError
+from traceml.cli.errors import BROKEN_PIPE, USAGE, CommandError
 from traceml.cli.prepare import say
 
 _EPILOG = """\
@@ -23,10 +23,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what was wrong in one line, and where help is."""
 
     def error(self, message: str) -> NoReturn:
-        hint = f"see {self.prog} --help"
-        if message.startswith("unrecognized arguments"):
-            hint = "the script's own arguments go behind `--`; see traceml run --help"
-        raise CommandError(f"{message} ({hint})")
+        raise CommandError(f"{message} (see {self.prog} --help)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,12 +31,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     _occupy_standard_descriptors()
     try:
         own, script_args = _split(sys.argv[1:] if argv is None else argv)
-        parsed = _parser().parse_args(own)
+        parsed, unknown = _parser().parse_known_args(own)
+        if unknown:
+            raise CommandError(_unknown(unknown, own[0]))
         parsed.script_args = script_args
-        return int(parsed.execute(parsed))
+        exit_code = int(parsed.execute(parsed))
+        sys.stdout.flush()
     except CommandError as error:
         say(f"error: {error}")
         return error.exit_code
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return exit_code
+
+
+def _unknown(arguments: Sequence[str], command: str) -> str:
+    hint = "the script's own arguments go behind `--`; " if command == "run" else ""
+    return f"unrecognized arguments: {' '.join(arguments)} ({hint}see traceml {command} --help)"
 
 
 def _occupy_standard_descriptors() -> None:

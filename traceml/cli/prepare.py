@@ -4,6 +4,7 @@ import socket
 import sys
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ def prepare(
     """
     name = rundir.check_name(chosen["run_name"] or default_name)
     sd_file: Path | None = chosen["sd_file"]
-    if sd_file is not None and (sd_file.is_dir() or not sd_file.absolute().parent.is_dir()):
-        raise CommandError(f"--sd-file: {sd_file} must be a file in a folder", CANNOT_CREATE)
+    if sd_file is not None and sd_file.is_dir():
+        raise CommandError(f"--sd-file: {sd_file} is a folder", CANNOT_CREATE)
+    if sd_file is not None and not sd_file.absolute().parent.is_dir():
+        raise CommandError(f"--sd-file: no such folder: {sd_file.parent}", CANNOT_CREATE)
     textfiles: Path | None = chosen["textfile_dir"]
     if textfiles is not None and not textfiles.is_dir():
         raise CommandError(f"--textfile-dir: no such folder: {textfiles}", CANNOT_CREATE)
@@ -68,9 +71,10 @@ def say(message: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print to standard error, if there is one."""
+    """Print to standard error, if there is one and somebody reads it."""
     if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, USAGE, CommandError
-from traceml.sidecar.journal import DEFAULT_MAX_MB, MIN_MAX_MB
+from traceml.sidecar.config import DEFAULT_MAX_MB
+from traceml.sidecar.journal import MIN_MAX_MB
 from traceml.sidecar.listen import PORT
 
 if sys.version_info >= (3, 11):
@@ -45,9 +46,9 @@ def _linger(value: Any) -> float:
 
 
 def _journal_max_mb(value: Any) -> int:
-    if isinstance(value, bool) or not MIN_MAX_MB <= int(value) <= 1_000_000:
+    if isinstance(value, bool) or not MIN_MAX_MB <= float(value) <= 1_000_000:
         raise ValueError(f"must be {MIN_MAX_MB} to 1000000 megabytes")
-    return int(value)
+    return int(float(value))
 
 
 def _text(value: Any) -> str:
@@ -99,14 +100,15 @@ SHARED = (
     Setting("metrics_port", _port, PORT, "PORT",
             f"port to serve /metrics on, or the next free one (default: {PORT})"),
     Setting("sd_file", _path, None, "FILE",
-            "write a Prometheus file_sd target here while the run lasts"),
+            "write a Prometheus file_sd target here, until the last values were scraped"),
     Setting("textfile_dir", _path, None, "DIR",
             "write the final state here for node_exporter's textfile collector"),
     Setting("linger", _linger, None, "SECONDS",
             "after the run, serve its last values so long or until they are scraped (default: "
             "twice the interval of scrapers seen, at most 60; 0 turns it off)"),
     Setting("journal_max_mb", _journal_max_mb, DEFAULT_MAX_MB, "MB",
-            f"how large the run's journal may become (default: {DEFAULT_MAX_MB})"),
+            f"how large the run's journal may become, at least {MIN_MAX_MB} "
+            f"(default: {DEFAULT_MAX_MB})"),
     Setting("interval", _interval, 1.0, "SECONDS",
             "how often the figures are made anew (default: 1)"),
 )  # fmt: skip

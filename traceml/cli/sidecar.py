@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
 
 if TYPE_CHECKING:
+    from traceml.sidecar.process import Final
     from traceml.sidecar.rebuild import Unfinished
 
 _EPILOG = """\
@@ -59,18 +61,52 @@ def execute(parsed: argparse.Namespace) -> int:
     else:
         where = given or previous.endpoint
         config, listener = prepare(chosen, name, where, directory=previous.directory)
-    going_on = f" goes on after {previous.steps} steps" if previous else ""
-    say(
-        f"run {config.run.name}{going_on}, metrics at {metrics_url(listener)}, "
-        f"files in {config.directory}"
-    )
-    _say_how_to_report(config.endpoint, access)
     try:
-        _serve(config, listener, access)
+        _serve(config, _Terminal(config, metrics_url(listener), previous, access), listener, access)
+    except OSError as error:
+        if previous is None:  # nobody has reported: leave no trace of a run that never was
+            shutil.rmtree(config.directory, ignore_errors=True)
+        raise CommandError(str(error), CANNOT_CREATE) from None
     finally:
         if given is None:
             remove_endpoint(config.endpoint)
     return 0
+
+
+class _Terminal:
+    """Tells the user what becomes of the sidecar."""
+
+    def __init__(
+        self, config: Config, metrics: str, previous: "Unfinished | None", access: Access
+    ) -> None:
+        self._directory = config.directory
+        self._access = access
+        going_on = f" goes on after {previous.steps} steps" if previous else ""
+        self._run = f"run {config.run.name}{going_on}, metrics at {metrics}"
+
+    def ready(self, where: str) -> None:
+        """Say how to report there."""
+        say(f"{self._run}, files in {self._directory}")
+        if endpoint.is_tcp(where) and self._access == Access():
+            say("warning: --insecure lets anybody report who reaches the port")
+        shown = " --token-file TOKEN" if self._access.token else ""
+        shown += " --tls-ca CA" if self._access.certificate else ""
+        shown += " --tls-cert CERT --tls-key KEY" if self._access.client_authority else ""
+        say(f"start the training with: env $(traceml env {where}{shown}) COMMAND")
+
+    def finished(self, final: "Final") -> None:
+        """Show the summary."""
+        where = self._directory / "final_summary.json"
+        show(f"\n{final.text}\n" + ("" if final.problem else f"Summary in {where}"))
+        if final.problem:
+            say(f"the summary could not be written: {final.problem}")
+
+    def lingers(self, seconds: float) -> None:
+        """Say why it is still there."""
+        say(
+            f"serving the last values until they are scraped, {seconds:.0f} s at the most "
+            "(Ctrl-C ends it)"
+        )
 
 
 def _previous(logs: Path, name: str) -> "Unfinished | None":
@@ -83,30 +119,15 @@ def _previous(logs: Path, name: str) -> "Unfinished | None":
     return unfinished(latest)
 
 
-def _say_how_to_report(where: str, access: Access) -> None:
-    if endpoint.is_tcp(where) and not access.token and not access.client_authority:
-        say("warning: --insecure lets anybody report who reaches the port")
-    say(f"start the training with: env $(traceml env {where}) COMMAND")
-
-
-def _serve(config: Config, listener: socket.socket, access: Access) -> None:
+def _serve(config: Config, front: _Terminal, listener: socket.socket, access: Access) -> None:
     import asyncio
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print where we explain
     from traceml.sidecar.logs import log_to
-    from traceml.sidecar.process import Final, Sidecar
-
-    def finished(final: Final) -> None:
-        where = config.directory / "final_summary.json"
-        show(f"\n{final.text}\n" + ("" if final.problem else f"Summary in {where}"))
-        if final.problem:
-            say(f"the summary could not be written: {final.problem}")
+    from traceml.sidecar.process import Sidecar
 
     log_to(config.directory / "sidecar.log")
-    try:
-        asyncio.run(Sidecar(config, listener, access).serve(finished))
-    except OSError as error:
-        raise CommandError(str(error), CANNOT_CREATE) from None
+    asyncio.run(Sidecar(config, listener, access).serve(front))
 
 
 def _check_folder(where: str) -> None:

@@ -1,15 +1,17 @@
 """`traceml summarize`: the summary of a run, from its journal, whatever became of the run."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import CANNOT_CREATE, NO_INPUT, CommandError
+from traceml.cli.prepare import say
 
 _EPILOG = """\
 A run that is still going on, that has ended, or whose sidecar and launcher were killed:
 its journal holds every step that was acknowledged. The summary says how much of the run
-it covers.
+it covers, and does not replace one that tells of more.
 
 example:
   traceml summarize logs/baseline
@@ -50,7 +52,7 @@ def _with_journals(run_dir: Path) -> list[Path]:
 
 
 def _summarize(directory: Path) -> None:
-    from traceml.report.summary import write_summary
+    from traceml.report.summary import JSON_NAME, write_summary
     from traceml.report.text import summary_text
     from traceml.sidecar.rebuild import rebuild
 
@@ -58,9 +60,22 @@ def _summarize(directory: Path) -> None:
     if snapshot is None:
         raise CommandError(f"nothing in the journal of {directory} can be read", NO_INPUT)
     print(summary_text(snapshot))
+    told = _steps_told(directory / JSON_NAME)
+    if told > snapshot.steps.completed:
+        say(f"final_summary.* in {directory} are left as they are: they tell of {told} steps")
+        return
     try:
         write_summary(snapshot, directory)
     except OSError as error:
         raise CommandError(
             f"cannot write the summary into {directory}: {error.strerror}", CANNOT_CREATE
         ) from None
+
+
+def _steps_told(summary: Path) -> int:
+    """How many steps the summary that is there already tells of."""
+    try:
+        document = json.loads(summary.read_text(encoding="utf-8"))
+        return int(document["step_time"]["steps"]["completed"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0

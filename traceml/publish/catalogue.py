@@ -163,7 +163,8 @@ CATALOGUE: tuple[Metric, ...] = (
     ),
     Metric(
         "traceml_steps_completed", "counter", "", (),
-        "Steps that every rank of this node has reported, tagged ones included.",
+        "Steps that every rank of this node has reported, tagged ones included. A rank that the "
+        "others went on without is not waited for.",
         _one(lambda s: s.steps.completed),
     ),
     Metric(

@@ -139,7 +139,7 @@ def _telemetry(telemetry: Telemetry) -> dict[str, Any]:
     return {
         "overhead_seconds_per_step": telemetry.overhead_seconds_per_step,
         "records_received": telemetry.records_received,
-        "records_dropped": telemetry.records_dropped,
+        "records_dropped": sum(telemetry.records_dropped.values()),
         "records_unjournaled": telemetry.records_unjournaled,
         "requests_refused": sum(telemetry.requests_refused.values()),
         "sidecar_restarts": telemetry.sidecar_restarts,

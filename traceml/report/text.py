@@ -64,10 +64,12 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
         yield f"Peak resident memory {worst}, median {units.bytes_(memory.median)}"
     telemetry = snapshot.telemetry
     cost = units.seconds(telemetry.overhead_seconds_per_step)
-    lost = _count(telemetry.records_dropped, "record")
+    lost = f"{_count(sum(telemetry.records_dropped.values()), 'record')} lost"
+    if telemetry.records_dropped:
+        lost += f" ({', '.join(f'{n} {why}' for why, n in telemetry.records_dropped.items())})"
     restarts = telemetry.sidecar_restarts
     again = f", its sidecar restarted {_count(restarts, 'time')}" if restarts else ""
-    yield f"TraceML itself: {cost} a step on the training thread, {lost} lost{again}"
+    yield f"TraceML itself: {cost} a step on the training thread, {lost}{again}"
 
 
 def _left_behind(snapshot: Snapshot) -> Iterator[str]:
@@ -77,7 +79,8 @@ def _left_behind(snapshot: Snapshot) -> Iterator[str]:
     gone = [rank for rank in snapshot.ranks if rank.rank in silent or (cut_off and not rank.parted)]
     seen = [f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone]
     if seen:
-        yield f"Last heard of: {'; '.join(seen)}"
+        when = "When it was interrupted" if snapshot.run.state == "interrupted" else "Last heard of"
+        yield f"{when}: {'; '.join(seen)}"
     never = [f"r{absence.rank}" for absence in snapshot.absent if absence.step is None]
     if never:
         yield f"Never heard of: {', '.join(never)}"
@@ -93,7 +96,7 @@ def _covers(snapshot: Snapshot) -> Iterator[str]:
         return
     until = datetime.fromtimestamp(coverage.until, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = [f"Rebuilt from the journal: covers the run up to {until}"]
-    if coverage.unread_bytes:
+    if coverage.unread_bytes and not coverage.problems:
         parts.append(f"{coverage.unread_bytes} bytes could not be read")
     yield "; ".join((*parts, *coverage.problems)) + "."
 

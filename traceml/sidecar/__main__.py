@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
@@ -34,15 +35,23 @@ async def _serve() -> None:
     )
     config = Config.from_json((await control.readline()).decode())
     listener = socket.socket(fileno=int(sys.argv[1]))
-    await Sidecar(config, listener).serve(_tell_launcher, control)
+    await Sidecar(config, listener).serve(_Launcher(), control)
     remove_endpoint(config.endpoint)
 
 
-def _tell_launcher(final: Final) -> None:
-    try:
-        print(json.dumps({"text": final.text, "problem": final.problem}), flush=True)
-    except OSError:  # it is gone
-        return
+class _Launcher:
+    """Hears one thing of us: the end."""
+
+    def ready(self, endpoint: str) -> None:
+        """It has chosen the endpoint itself."""
+
+    def finished(self, final: Final) -> None:
+        """Tell it what to show."""
+        with suppress(OSError):  # it may be gone
+            print(json.dumps({"text": final.text, "problem": final.problem}), flush=True)
+
+    def lingers(self, seconds: float) -> None:
+        """It has returned."""
 
 
 if __name__ == "__main__":

@@ -77,10 +77,14 @@ class Aligner:
         column = self._columns.get(rank)
         return column is not None and bool(self._excused[column])
 
+    @property
+    def waiting(self) -> int:
+        """How many steps some rank has told and another has not."""
+        return int((self._present.any(axis=1) & ~self._done).sum())
+
     def give_up(self, reason: str) -> None:
         """Count every step that is still waiting as incomplete."""
-        pending = self._present.any(axis=1) & ~self._done
-        self.incomplete[reason] += int(pending.sum())
+        self.incomplete[reason] += self.waiting
         self._present[:] = False
 
     def save(self) -> dict[str, Any]:

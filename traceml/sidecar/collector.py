@@ -105,6 +105,11 @@ class Collector:
         now = self.clock()
         return any(rank.is_reporting(now) for rank in self._sessions.ranks.values())
 
+    @property
+    def was_anyone_there(self) -> bool:
+        """Whether any rank has ever spoken."""
+        return bool(self._sessions.ranks)
+
     def have_all_parted(self) -> bool:
         """Whether every rank was there and has said goodbye."""
         return self._sessions.have_all_parted()
@@ -113,6 +118,14 @@ class Collector:
     def has_ended(self) -> bool:
         """Whether the run is known to be over."""
         return self._ended_at is not None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the run went on when its sidecar was last heard of: killed, or told to stop."""
+        if self._ended_at is None:
+            return True
+        alive = any(rank.is_reporting(self._ended_at) for rank in self._sessions.current().values())
+        return self._state == "interrupted" and self._exit_code is None and alive
 
     def overdue(self) -> list[int]:
         """Ranks that are waited for in vain while the others go on."""
@@ -130,9 +143,6 @@ class Collector:
     def snapshot(self, host: Host | None) -> Snapshot:
         """The run at this moment, or at its end."""
         now = self._ended_at or self.clock()
-        incomplete = self._incomplete
-        if self._aligner is not None:
-            incomplete = incomplete + self._aligner.incomplete
         sessions = self._sessions
         ranks = tuple(
             rank.state(now, is_current=rank.attempt == sessions.attempt)
@@ -144,7 +154,7 @@ class Collector:
             ranks_reporting=sum(rank.reporting for rank in ranks),
             ranks=ranks,
             absent=absence.absent(sessions, now),
-            steps=self._book.steps({reason: incomplete[reason] for reason in self._incomplete}),
+            steps=self._book.steps(self._given_up()),
             window=self._book.window(),
             whole=self._book.whole(),
             host=host or self._remembered_host(),
@@ -193,6 +203,7 @@ class Collector:
 
     def _start(self, started: pb.Started, now: float) -> None:
         """The sidecar serves, or serves again: give every rank the time to come back."""
+        self._state, self._exit_code, self._ended_at = "running", None, None
         self._starts += 1
         self._restarts = max(self._restarts, self._starts - 1, started.restarts)
         self._host_memory_bytes = started.host_memory_bytes or None
@@ -202,19 +213,32 @@ class Collector:
                 rank.seen_at = now
 
     def _end(self, ended: pb.Ended, now: float) -> None:
-        """The run is over: what is still waiting will not be completed."""
+        """The run is over; what a rank has left may still be taken."""
         self._state, self._ended_at = ended.state, now
         self._exit_code = ended.exit_code if ended.HasField("exit_code") else None
-        self._retire_aligner("missing")
 
-    def _excuse(self, rank: int, now: float) -> None:
-        if self._aligner is not None:
-            self._complete(self._aligner.excuse(rank), now)
+    def _excuse(self, number: int, now: float) -> None:
+        if self._aligner is None:
+            return
+        rank = self._sessions.current().get(number)
+        if rank is None or not rank.parted:
+            since = "never heard of" if rank is None else f"silent since step {rank.step}"
+            self._notes.add(f"The others went on without rank {number}, {since}")
+        self._complete(self._aligner.excuse(number), now)
 
     def _begin_attempt(self) -> None:
         """Steps start over: what the ranks of the attempt before have not completed is lost."""
         self._retire_aligner("restart")
         self._aligner = Aligner(self._sessions.expected or 1)
+
+    def _given_up(self) -> dict[str, int]:
+        """Steps that are incomplete for good; once the run is over, those that still wait."""
+        total = Counter(self._incomplete)
+        if self._aligner is not None:
+            total.update(self._aligner.incomplete)
+            if self.has_ended:
+                total["missing"] += self._aligner.waiting
+        return {reason: total[reason] for reason in self._incomplete}
 
     def _retire_aligner(self, reason: str) -> None:
         if self._aligner is not None:
@@ -252,7 +276,7 @@ class Collector:
         return Telemetry(
             overhead_seconds_per_step=overhead / received if received else None,
             records_received=received,
-            records_dropped=sum(sum(rank.records_dropped.values()) for rank in ranks),
+            records_dropped=sum((Counter(rank.records_dropped) for rank in ranks), Counter()),
             records_unjournaled=self.unjournaled,
             requests_refused={reason: self.refused[reason] for reason in REASONS},
             sidecar_restarts=self._restarts,

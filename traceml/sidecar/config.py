@@ -3,8 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from traceml.sidecar.journal import DEFAULT_MAX_MB
+DEFAULT_MAX_MB = 256  # of a journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,11 @@ class RunIdentity:
     command: tuple[str, ...]
     started_at: float
     ranks_expected: int | None
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> "RunIdentity":
+        """From what JSON makes of it."""
+        return cls(**{**fields, "command": tuple(fields["command"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,7 @@ class Config:
     def from_json(cls, line: str) -> "Config":
         """What `to_json` wrote."""
         fields = json.loads(line)
-        run = fields["run"]
-        fields["run"] = RunIdentity(**{**run, "command": tuple(run["command"])})
+        fields["run"] = RunIdentity.of(fields["run"])
         for name in ("directory", "sd_file", "textfile_dir"):
             fields[name] = Path(fields[name]) if fields[name] else None
         return cls(**fields)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -50,13 +51,16 @@ class Ingest:
         if not is_tcp and _is_served(endpoint):
             raise OSError(f"cannot listen at {endpoint}: another sidecar does")
         credentials = self._access.credentials()
+        mask = os.umask(0o077)  # the socket is for this user alone
         try:
             if credentials is None:
                 port = self._server.add_insecure_port(address)
             else:
                 port = self._server.add_secure_port(address, credentials)
-        except RuntimeError:
-            raise OSError(f"cannot listen at {endpoint}") from None
+        except RuntimeError:  # it knows the reason and keeps it to itself
+            raise OSError(f"cannot listen at {endpoint}{_reason(address)}") from None
+        finally:
+            os.umask(mask)
         return f"tcp://{address.rsplit(':', 1)[0]}:{port}" if is_tcp else endpoint
 
     async def start(self) -> None:
@@ -120,6 +124,22 @@ def _entry(method: str, data: bytes) -> pb.Entry:
 async def _abort(context: Any, status: str, details: str) -> NoReturn:
     await context.abort(grpc.StatusCode[status], details)
     raise AssertionError("unreachable: abort raises")
+
+
+def _reason(address: str) -> str:
+    """Why nobody can listen there, as far as trying it again tells."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        if address.startswith("unix:"):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.bind(address.removeprefix("unix://"))
+            return ""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, int(port)), family=family).close()
+    except OSError as error:
+        return f": {error.strerror or error}"
+    return ": its certificate or key can't be used"
 
 
 def _is_served(endpoint: str) -> bool:

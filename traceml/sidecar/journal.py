@@ -1,22 +1,24 @@
 """The journal: what was told, on disk before it is acknowledged.
 
-A folder of numbered segments of framed entries. Each begins with a checkpoint of
-the same number: the state after everything before it. So the newest checkpoint
-and the segments from it on are the run, older segments are history, and the
-oldest of these go when the folder would pass its limit.
+A folder of numbered segments of framed entries, each of which says whose it is.
+Each begins with a checkpoint of the same number: the state after everything before
+it. So the newest checkpoint and the segments from it on are the run, older segments
+are history, and the oldest of these go when the folder would pass its limit.
 """
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
+from traceml.sidecar.config import RunIdentity
 from traceml.wire.frames import framed
 
 FORMAT = b"traceml journal 1"
-DEFAULT_MAX_MB = 256
 MIN_MAX_MB = 8
 
 _SEGMENT_BYTES = 4 * 2**20  # 65 000 records: what a restart has to read at the most
@@ -26,8 +28,9 @@ _LOCK = "lock"
 class Journal:
     """The writing end. It never raises: `problem` says why nothing can be written."""
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
+    def __init__(self, folder: Path, max_bytes: int, run: RunIdentity) -> None:
         self.folder = folder
+        self._head = framed([FORMAT, json.dumps(asdict(run)).encode()])
         self.problem = ""
         self.group_bytes = max_bytes // 8  # what may be appended at once
         self._max_bytes = max_bytes
@@ -48,9 +51,8 @@ class Journal:
     def begin(self, checkpoint: bytes) -> bool:
         """Start a new segment with the state so far; False if that can't be done now."""
         number = self._number + 1
-        head = framed([FORMAT])
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_room(len(checkpoint) + self._segment_bytes + self.group_bytes)
             _write_durably(path_of(self.folder, number, "checkpoint"), checkpoint)
             file = os.open(path_of(self.folder, number, "segment"), _APPEND, 0o600)
@@ -61,7 +63,7 @@ class Journal:
         self._number, self._file, self._written, self._has_gap = number, file, 0, False
         self._others = _size(self.folder)
         self.problem = ""
-        return self._append(head)
+        return self._append(self._head)
 
     def append(self, entries: Sequence[bytes]) -> bool:
         """Write entries to the system's cache, where the sidecar's own death can't reach them."""
@@ -143,7 +145,7 @@ def is_written(folder: Path) -> bool:
 def _locked(folder: Path) -> int | None:
     """Hold the journal for as long as this process lives; an OSError if another does."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

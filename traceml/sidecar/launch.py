@@ -65,7 +65,8 @@ class SidecarProcess:
             )
         pause = _BACKOFF_SECONDS * 2**restarts
         self._restart_at = monotonic() + pause
-        return pause, f"{died} and is started again"
+        when = f" in {pause:.0f} s" if pause >= 1 else ""
+        return pause, f"{died} and is started again{when}"
 
     def _restart_when_due(self, due: float) -> float | None:
         if monotonic() < due:

@@ -46,20 +46,17 @@ class Linger:
         """Wait no longer."""
         self._over.set()
 
-    async def wait(self, expected: bool, limit: float, now: float) -> None:
-        """The run is over: wait until everybody who reads its values has read the last ones.
-
-        `expected` says that someone was told where to look, even if nobody came yet.
-        """
-        patience = self.patience(expected, limit, now)
-        if not patience:
-            return
+    async def wait(self, patience: float) -> None:
+        """Wait until everybody who reads the run's values has read the last ones."""
         log.info("serving the last values for %.0f s, or until they are read", patience)
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._over.wait(), patience)
 
     def patience(self, expected: bool, limit: float, now: float) -> float:
-        """How long to wait, at the most, from now on."""
+        """The run is over: how long to wait for scrapers from now on.
+
+        `expected` says that someone was told where to look, even if nobody came yet.
+        """
         regular = {
             who: scraper
             for who, scraper in self._known.items()

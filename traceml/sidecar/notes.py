@@ -12,7 +12,7 @@ NOTHING_SEEN = (
     "No training was seen: no process called a backward pass or stepped an optimizer of torch's. "
     "If one did, inside a compiled function, put trace_step around it."
 )
-ENDED_EARLY = "The script ended before its first training step was seen."
+ENDED_EARLY = "The run ended before its first training step was seen."
 
 
 @saved

@@ -7,10 +7,9 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from traceml.files import write_atomically
 from traceml.publish.textfile import write_textfile
@@ -36,6 +35,7 @@ from traceml.wire.left import left
 
 log = logging.getLogger(__name__)
 
+_NOBODY_YET_SECONDS = 60.0  # a script whose launcher died may still be importing
 _ASLEEP_SECONDS = 3.0  # a tick so late means that the sidecar itself was stopped
 
 
@@ -52,6 +52,19 @@ class Final:
         return summary_text(self.snapshot)
 
 
+class Front(Protocol):
+    """Whoever started the sidecar, and wants to hear of it."""
+
+    def ready(self, endpoint: str) -> None:
+        """Ranks can report there."""
+
+    def finished(self, final: Final) -> None:
+        """The run is over, and all is written that could be."""
+
+    def lingers(self, seconds: float) -> None:
+        """The last values are served for so long, or until they are read."""
+
+
 class Sidecar:
     """One run on one node, from the first rank's hello to the last scrape."""
 
@@ -65,20 +78,17 @@ class Sidecar:
         self._latest: Snapshot | None = None
         self._has_launcher = False
 
-    async def serve(
-        self, finished: Callable[[Final], None], control: asyncio.StreamReader | None = None
-    ) -> None:
+    async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
 
         `control` is the launcher's voice. Without one the run ends by SIGTERM or SIGINT.
         """
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._has_launcher = control is not None
-        os.umask(0o077)  # the socket is for this user alone
         collector = self._collector = self._recovered()
         self._handle_signals()
-        journal = Journal(self._config.directory / FOLDER, self._config.journal_max_bytes)
-        self._ledger = Ledger(collector, journal)
+        folder, limit = self._config.directory / FOLDER, self._config.journal_max_bytes
+        self._ledger = Ledger(collector, Journal(folder, limit, collector.run))
         ingest = Ingest(self._ledger, collector, self._access)
         endpoint = ingest.bind(self._config.endpoint)
         await self._ledger.open()
@@ -91,6 +101,7 @@ class Sidecar:
         if control is not None:
             workers.append(self._start(self._listen(control)))
         self._announce(endpoint)
+        front.ready(endpoint)
         ending = await self._ending
         for worker in workers:
             worker.cancel()
@@ -101,9 +112,12 @@ class Sidecar:
         keeper.cancel()
         await self._ledger.close()
         self._latest = collector.snapshot(self._host.sample())
-        finished(Final(self._latest, self._write(self._latest)))
+        front.finished(Final(self._latest, self._write(self._latest)))
         log.info("run %s: %s", self._config.run.name, ending.state)
-        await self._wait_for_scrapers()
+        patience = self._patience()
+        if patience:
+            front.lingers(patience)
+            await self._linger.wait(patience)
         self._discovery.withdraw()
         web.should_exit = True  # lets the last scrape have its answer
         await web_task
@@ -135,7 +149,7 @@ class Sidecar:
             slept = now
             await self._take_left()
             for rank in self._collector.overdue():
-                log.warning("rank %d is no longer waited for", rank)
+                log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
             self._latest = self._collector.snapshot(self._host.sample())
             await asyncio.sleep(self._config.interval_seconds)
@@ -157,7 +171,10 @@ class Sidecar:
             return
         log.warning("the launcher is gone")
         self._has_launcher = False
-        while self._collector.is_anyone_reporting():
+        patience = time.monotonic() + _NOBODY_YET_SECONDS
+        while self._collector.is_anyone_reporting() or (
+            not self._collector.was_anyone_there and time.monotonic() < patience
+        ):
             await asyncio.sleep(0.5)
         self._end(Ending("interrupted", None))
 
@@ -172,9 +189,9 @@ class Sidecar:
             return str(error)
         return ""
 
-    async def _wait_for_scrapers(self) -> None:
+    def _patience(self) -> float:
         limit = self._config.linger_seconds
-        await self._linger.wait(
+        return self._linger.patience(
             expected=self._config.sd_file is not None or limit is not None,
             limit=MAX_LINGER_SECONDS if limit is None else limit,
             now=time.monotonic(),

@@ -2,13 +2,14 @@
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from traceml.sidecar.checkpoint import capture, pack
-from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.journal import Journal, is_written
+from traceml.sidecar.notes import ENDED_EARLY, NOTHING_SEEN
 from traceml.sidecar.recovery import FOLDER, Recovered, recover
 from traceml.sidecar.refusal import RefusedError
 from traceml.snapshot import Coverage, Snapshot
@@ -27,10 +28,10 @@ def conclude(config: Config, ending: Ending) -> Snapshot:
     assert collector is not None
     for problem in recovered.problems:
         collector.note(f"The journal could not be read whole: {problem}")
-    _take_left(collector, config.endpoint)
+    _take_left(recovered, config.endpoint)
     ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
     collector.apply(pb.Entry(at=time.time(), ended=ended))
-    journal = Journal(folder, config.journal_max_bytes)
+    journal = Journal(folder, config.journal_max_bytes, collector.run)
     journal.begin(pack(capture({"at": time.time(), "collector": collector.save()})))
     return collector.snapshot(host=None)
 
@@ -44,12 +45,18 @@ def rebuild(directory: Path) -> Snapshot | None:
     if collector is None:
         return None
     if not is_live:
-        _take_left(collector, _endpoint(directory))
+        _take_left(recovered, _endpoint(directory))
         collector.clock = lambda: recovered.until
     is_whole = collector.has_ended and not recovered.damaged_bytes and not recovered.torn_bytes
     if not collector.has_ended and not is_live:
         collector.apply(pb.Entry(at=recovered.until, ended=pb.Ended(state="interrupted")))
-    return replace(collector.snapshot(host=None), coverage=_coverage(recovered, is_whole))
+    coverage = _coverage(recovered, is_whole)
+    snapshot = replace(collector.snapshot(host=None), coverage=coverage)
+    if coverage.whole:
+        return snapshot
+    # That nothing was seen proves nothing where something is missing.
+    notes = [note for note in snapshot.notes if note not in (NOTHING_SEEN, ENDED_EARLY)]
+    return replace(snapshot, notes=tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,8 @@ def unfinished(directory: Path) -> Unfinished | None:
         return None
     recovered = recover(folder, run=None)
     collector = recovered.collector
-    if collector is None or collector.has_ended or time.time() - recovered.until > RESUME_SECONDS:
+    is_recent = time.time() - recovered.until <= RESUME_SECONDS
+    if collector is None or not collector.is_unfinished or not is_recent:
         return None
     endpoint = _endpoint(directory)
     if not Path(endpoint.removeprefix("unix://")).parent.is_dir():
@@ -85,14 +93,16 @@ def _coverage(recovered: Recovered, is_whole: bool) -> Coverage:
     )
 
 
-def _take_left(collector: Collector, endpoint: str) -> None:
-    for _, entries in left(endpoint, collector.run.started_at):
+def _take_left(recovered: Recovered, endpoint: str) -> None:
+    """Take what ranks have left, as if it had been told when they left it."""
+    collector = recovered.collector
+    assert collector is not None
+    for file, entries in left(endpoint, collector.run.started_at):
+        recovered.until = max(recovered.until, file.stat().st_mtime)
         for entry in entries:
-            entry.at = collector.clock()
-            try:
+            entry.at = recovered.until
+            with suppress(RefusedError):
                 collector.apply(entry)
-            except RefusedError:
-                continue
 
 
 def _endpoint(directory: Path) -> str:

@@ -1,5 +1,6 @@
 """From the journal back to the run: the newest checkpoint that can be read, and all since."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.frames import read_frames
 
 FOLDER = "journal"  # in the folder of a run
+_ANY_FORMAT = b"traceml journal"
 
 
 @dataclass(slots=True)
@@ -29,12 +31,10 @@ class Recovered:
 
 
 def recover(folder: Path, run: RunIdentity | None) -> Recovered:
-    """Read a run's journal; `run` is what it is if no checkpoint can say so."""
+    """Read a run's journal; `run` is what it is if nothing in there can say so."""
     recovered = Recovered()
     first = _read_checkpoint(folder, recovered)
-    if recovered.collector is None:
-        if run is None:
-            return recovered
+    if recovered.collector is None and run is not None:
         recovered.collector = Collector(run)
     for number in numbers(folder, "segment"):
         if number >= first:
@@ -57,8 +57,9 @@ def _read_checkpoint(folder: Path, recovered: Recovered) -> int:
 
 
 def _replay(segment: Path, recovered: Recovered) -> None:
-    assert recovered.collector is not None
     for entry in _entries(segment, recovered):
+        if recovered.collector is None:
+            return
         recovered.entries += 1
         recovered.until = max(recovered.until, entry.at)
         try:
@@ -68,26 +69,34 @@ def _replay(segment: Path, recovered: Recovered) -> None:
 
 
 def _entries(segment: Path, recovered: Recovered) -> Iterator[pb.Entry]:
+    name = f"segment {int(segment.stem)}"
     try:
         frames = read_frames(segment.read_bytes())
     except OSError as error:
-        recovered.problems.append(f"segment {int(segment.stem)}: {error.strerror}")
+        recovered.problems.append(f"{name} is not readable: {error.strerror}")
         return
     recovered.damaged_bytes += frames.damaged_bytes
     recovered.torn_bytes += frames.torn_bytes
     if frames.damaged_bytes:
-        recovered.problems.append(
-            f"{frames.damaged_bytes} bytes of segment {int(segment.stem)} are damaged"
-        )
-    payloads = frames.payloads
-    if payloads and payloads[0].startswith(b"traceml journal") and payloads[0] != FORMAT:
-        recovered.damaged_bytes += sum(map(len, payloads))
-        recovered.problems.append(f"segment {int(segment.stem)} is of another format")
-        return
-    for payload in payloads:
-        if payload == FORMAT:
-            continue
-        try:
-            yield pb.Entry.FromString(payload)
-        except DecodeError:
-            recovered.damaged_bytes += len(payload)
+        recovered.problems.append(f"{frames.damaged_bytes} bytes of {name} are damaged")
+    for payload in frames.payloads:
+        if payload.startswith(_ANY_FORMAT):
+            if payload != FORMAT:
+                recovered.damaged_bytes += sum(map(len, frames.payloads))
+                recovered.problems.append(f"{name} is of another format")
+                return
+        elif payload.startswith(b"{"):
+            recovered.collector = recovered.collector or _collector_of(payload)
+        else:
+            try:
+                yield pb.Entry.FromString(payload)
+            except DecodeError:
+                recovered.damaged_bytes += len(payload)
+
+
+def _collector_of(payload: bytes) -> Collector | None:
+    """A new one for the run that the head of a segment tells of."""
+    try:
+        return Collector(RunIdentity.of(json.loads(payload)))
+    except (ValueError, LookupError, TypeError):
+        return None
