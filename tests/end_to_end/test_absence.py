@@ -98,6 +98,8 @@ def test_a_rank_that_is_stuck_is_named_with_its_step_and_phase(launcher: Launche
     eventually(lambda: launcher.completed() == 30)
     # It is alive and says so: only its step does not move.
     assert ranks_shown(launcher) == {"0", "1"}
+    now = ("summarize", str(launcher.run_directory))
+    eventually(lambda: launcher.call(*now).ranks[1]["last_phase"] == "forward")
     process.terminate()
     finished = launcher.finish(process)
     assert finished.exit_code == 143
