@@ -13,14 +13,6 @@ from tests.launching import SCRIPTS, Launcher, eventually
 TRAINING = str(SCRIPTS / "training.py")
 
 
-@pytest.fixture
-def hold(tmp_path: Path) -> Path:
-    """A file for as long as which the training goes on."""
-    file = tmp_path / "hold"
-    file.touch()
-    return file
-
-
 def train_apart(
     launcher: Launcher, hold: Path, rank: int, world_size: int = 2, attempt: int = 0
 ) -> "subprocess.Popen[str]":

@@ -4,8 +4,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import require_program
 from tests.launching import SCRIPTS, Launcher, eventually, fetch, is_running
 from tests.prometheus import discovered, fixed, query, running
@@ -13,14 +11,6 @@ from traceml.sidecar.listen import bind
 
 TRAINING = str(SCRIPTS / "training.py")
 SCRAPER = {"X-Prometheus-Scrape-Timeout-Seconds": "5", "User-Agent": "Prometheus/2"}
-
-
-@pytest.fixture
-def hold(tmp_path: Path) -> Path:
-    """A file for as long as which the training goes on."""
-    file = tmp_path / "hold"
-    file.touch()
-    return file
 
 
 def free_port() -> int:

@@ -9,20 +9,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from tests.launching import SCRIPTS, Launcher, eventually, is_running
 from tests.ranks import Rank
 
 TRAINING = str(SCRIPTS / "training.py")
-
-
-@pytest.fixture
-def hold(tmp_path: Path) -> Path:
-    """A file for as long as which the training goes on."""
-    file = tmp_path / "hold"
-    file.touch()
-    return file
 
 
 def completed_beyond(launcher: Launcher, before: int) -> int:

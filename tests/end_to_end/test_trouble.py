@@ -12,14 +12,6 @@ from tests.launching import SCRIPTS, Launcher, eventually
 TRAINING = str(SCRIPTS / "training.py")
 
 
-@pytest.fixture
-def hold(tmp_path: Path) -> Path:
-    """A file for as long as which the training goes on."""
-    file = tmp_path / "hold"
-    file.touch()
-    return file
-
-
 def test_training_goes_on_when_its_sidecar_is_stopped_and_all_arrives_when_it_wakes(
     launcher: Launcher, tmp_path: Path, hold: Path
 ) -> None:

@@ -67,10 +67,19 @@ def metrics_url(listener: socket.socket) -> str:
 
 def say(message: str) -> None:
     """A line of TraceML's own; standard output belongs to the script."""
-    show(f"traceml: {message}")
+    _show(f"traceml: {message}")
 
 
-def show(text: str) -> None:
+def show_summary(text: str, problem: str, directory: Path) -> None:
+    """The end of a run: its summary, and where it is or why it is not there."""
+    _show(f"\n{text}")
+    if problem:
+        say(f"the summary could not be written: {problem}")
+    else:
+        _show(f"Summary in {directory / 'final_summary.json'}")
+
+
+def _show(text: str) -> None:
     """Print to standard error, if there is one and somebody reads it."""
     if sys.stderr is not None:
         with suppress(OSError):

@@ -10,7 +10,7 @@ from typing import Any
 from traceml import isolated
 from traceml.cli import rundir, settings
 from traceml.cli.errors import NO_INPUT, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say, show
+from traceml.cli.prepare import metrics_url, prepare, say, show_summary
 from traceml.cli.script import run_script
 from traceml.rank import inject
 from traceml.sidecar.config import Config, Ending
@@ -104,10 +104,7 @@ def _finish(sidecar: SidecarProcess, exit_code: int) -> None:
     state = {0: "completed", 130: "interrupted", 143: "interrupted"}.get(exit_code, "failed")
     ending = Ending(state, exit_code)
     told = sidecar.finish(ending) or _conclude(sidecar.config, ending)
-    where = sidecar.config.directory / "final_summary.json"
-    show(f"\n{told.text}\n" + ("" if told.problem else f"Summary in {where}"))
-    if told.problem:
-        say(f"the summary could not be written: {told.problem}")
+    show_summary(told.text, told.problem, sidecar.config.directory)
 
 
 def _conclude(config: Config, ending: Ending) -> Told:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceml.cli import endpoint, rundir, settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say, show
+from traceml.cli.prepare import metrics_url, prepare, say, show_summary
 from traceml.sidecar.access import Access
 from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
@@ -96,10 +96,7 @@ class _Terminal:
 
     def finished(self, final: "Final") -> None:
         """Show the summary."""
-        where = self._directory / "final_summary.json"
-        show(f"\n{final.text}\n" + ("" if final.problem else f"Summary in {where}"))
-        if final.problem:
-            say(f"the summary could not be written: {final.problem}")
+        show_summary(final.text, final.problem, self._directory)
 
     def lingers(self, seconds: float) -> None:
         """Say why it is still there."""
