@@ -61,15 +61,15 @@ def execute(parsed: argparse.Namespace) -> int:
     else:
         where = given or previous.endpoint
         config, listener = prepare(chosen, name, where, directory=previous.directory)
+    terminal = _Terminal(config, metrics_url(listener), previous, access)
     try:
-        _serve(config, _Terminal(config, metrics_url(listener), previous, access), listener, access)
+        _serve(config, terminal, listener, access)
     except OSError as error:
-        if previous is None:  # nobody has reported: leave no trace of a run that never was
+        if previous is None and not terminal.was_ready:  # a run that never was leaves no trace
             shutil.rmtree(config.directory, ignore_errors=True)
         raise CommandError(str(error), CANNOT_CREATE) from None
     finally:
-        if given is None:
-            remove_endpoint(config.endpoint)
+        remove_endpoint(config.endpoint)
     return 0
 
 
@@ -79,6 +79,7 @@ class _Terminal:
     def __init__(
         self, config: Config, metrics: str, previous: "Unfinished | None", access: Access
     ) -> None:
+        self.was_ready = False
         self._directory = config.directory
         self._access = access
         going_on = f" goes on after {previous.steps} steps" if previous else ""
@@ -86,6 +87,7 @@ class _Terminal:
 
     def ready(self, where: str) -> None:
         """Say how to report there."""
+        self.was_ready = True
         say(f"{self._run}, files in {self._directory}")
         if endpoint.is_tcp(where) and self._access == Access():
             say("warning: --insecure lets anybody report who reaches the port")

@@ -3,10 +3,10 @@
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -21,14 +21,24 @@ _UNABLE_SECONDS = 5.0
 _FINISH_SECONDS = 10.0
 
 
+_PREFIX = "traceml-"  # of the folders we make for sockets
+
+
 def socket_endpoint() -> str:
     """A new unix socket address in a folder that only this user can enter."""
-    return f"unix://{tempfile.mkdtemp(prefix='traceml-')}/sidecar.sock"
+    return f"unix://{tempfile.mkdtemp(prefix=_PREFIX)}/sidecar.sock"
 
 
 def remove_endpoint(endpoint: str) -> None:
-    """Take the socket and its folder away again."""
-    shutil.rmtree(Path(endpoint.removeprefix("unix://")).parent, ignore_errors=True)
+    """Take away a socket that `socket_endpoint` made, with its folder; any other stays."""
+    socket_file = Path(endpoint.removeprefix("unix://"))
+    folder = socket_file.parent
+    if folder.parent != Path(tempfile.gettempdir()) or not folder.name.startswith(_PREFIX):
+        return
+    for file in (socket_file, *folder.glob(f"{socket_file.name}.*")):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # something of somebody else's is in it, or it is gone
+        folder.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,10 @@ class SidecarProcess:
         assert pipe is not None
         ready, _, _ = select.select([pipe], [], [], _FINISH_SECONDS)
         line = pipe.readline() if ready else b""
-        return Told(**json.loads(line)) if line else None
+        try:
+            return Told(**json.loads(line))
+        except ValueError:  # it died before, or in the middle of it
+            return None
 
 
 def _opened(log: Path) -> IO[bytes]:
