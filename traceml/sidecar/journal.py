@@ -61,6 +61,7 @@ class Journal:
         self.sync()
         self.close()
         self._number, self._file, self._written, self._has_gap = number, file, 0, False
+        self._drop_checkpoints()
         self._others = _size(self.folder)
         self.problem = ""
         return self._append(self._head)
@@ -105,16 +106,18 @@ class Journal:
         return False
 
     def _make_room(self, wanted: int) -> None:
-        """Drop history, but keep one checkpoint and all since, should the next be damaged."""
+        """Drop history, but keep all since the newest checkpoint, should the next be damaged."""
         kept = max(numbers(self.folder, "checkpoint"), default=0)
-        for number in numbers(self.folder, "checkpoint"):
-            if number < kept:
-                path_of(self.folder, number, "checkpoint").unlink()
         for number in numbers(self.folder, "segment"):
-            if _size(self.folder) + wanted <= self._max_bytes:
+            if number >= kept or _size(self.folder) + wanted <= self._max_bytes:
                 return
-            if number < kept:
-                path_of(self.folder, number, "segment").unlink()
+            path_of(self.folder, number, "segment").unlink()
+
+    def _drop_checkpoints(self) -> None:
+        """All but the two newest have served."""
+        for number in numbers(self.folder, "checkpoint")[:-2]:
+            with suppress(OSError):
+                path_of(self.folder, number, "checkpoint").unlink()
 
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
