@@ -193,6 +193,29 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_segment_open(
     assert journal.problem == "Read-only file system"
     assert journal.append([entry(5)])
     assert recover(journal.folder, None).entries == 1
+    assert numbers(journal.folder, "segment") == [1]
+    monkeypatch.undo()
+    assert journal.begin(checkpoint_of(collector))
+    assert journal.append([entry(7)])
+    assert recover(journal.folder, None).entries == 1
+    assert journal.problem == ""
+
+
+def test_no_checkpoint_is_written_that_would_hide_what_is_still_appended(
+    journal: Journal, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object, flags: int, mode: int = 0o777) -> int:
+        if str(path).endswith(".segment"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, flags, mode)  # type: ignore[arg-type]
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", refuse)
+    assert not journal.begin(checkpoint_of(collector))
+    monkeypatch.undo()
+    assert journal.append([entry(5)])
+    assert numbers(journal.folder, "checkpoint") == [1]
+    assert recover(journal.folder, None).entries == 1
 
 
 def test_when_the_limit_is_reached_nothing_more_is_written(journal: Journal) -> None:

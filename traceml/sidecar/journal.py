@@ -50,17 +50,15 @@ class Journal:
 
     def begin(self, checkpoint: bytes) -> bool:
         """Start a new segment with the state so far; False if that can't be done now."""
-        number = self._number + 1
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._make_room(len(checkpoint) + self._segment_bytes + self.group_bytes)
-            _write_durably(path_of(self.folder, number, "checkpoint"), checkpoint)
-            file = os.open(path_of(self.folder, number, "segment"), _APPEND, 0o600)
+            file = self._new_segment(checkpoint)
         except OSError as error:
             return self._fail(error)
         self.sync()
         self.close()
-        self._number, self._file, self._written, self._has_gap = number, file, 0, False
+        self._file, self._written, self._has_gap = file, 0, False
         self._drop_checkpoints()
         self._others = _size(self.folder)
         self.problem = ""
@@ -86,6 +84,23 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+    def _new_segment(self, checkpoint: bytes) -> int:
+        """An empty segment and its checkpoint: both, or neither.
+
+        A checkpoint alone would hide what is still appended to the segment before it.
+        """
+        self._number += 1
+        segment = path_of(self.folder, self._number, "segment")
+        file = os.open(segment, _APPEND, 0o600)
+        try:
+            _write_durably(path_of(self.folder, self._number, "checkpoint"), checkpoint)
+        except OSError:
+            os.close(file)
+            with suppress(OSError):
+                segment.unlink()
+            raise
+        return file
 
     def _append(self, data: bytes) -> bool:
         try:
