@@ -95,9 +95,19 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):
         return self._inputs[index], index % BATCH
 
 
+def is_held() -> bool:
+    """Whether to go on; rank 0 decides, or the ranks would not end with the same step."""
+    if ARGS.hold is None:
+        return False
+    answer = torch.tensor(ARGS.hold.exists(), dtype=torch.int32)
+    if dist.is_initialized():
+        dist.broadcast(answer, src=0)
+    return bool(answer)
+
+
 def batches() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     yield from DataLoader(Samples(ARGS.steps), batch_size=BATCH)
-    while ARGS.hold is not None and ARGS.hold.exists():
+    while is_held():
         yield from DataLoader(Samples(1), batch_size=BATCH)
 
 
