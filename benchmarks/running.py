@@ -37,6 +37,10 @@ class Running:
         """Its resident set now."""
         return int(self.process.memory_info().rss)
 
+    def journal_bytes(self) -> int:
+        """What its journal takes on disk."""
+        return sum(file.stat().st_size for file in (self.directory / "journal").iterdir())
+
     def finish(self) -> tuple[float, float]:
         """End the run; seconds until the summary was written, and until the process was gone."""
         begin, begin_ns = time.monotonic(), time.time_ns()

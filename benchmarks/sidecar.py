@@ -54,6 +54,7 @@ class Load:
     cpu_seconds: float
     memory: dict[int, int]  # resident bytes by rank-steps taken
     bytes_per_record: float
+    journal_bytes_per_record: float
     summary_seconds: float
     gone_seconds: float
 
@@ -83,6 +84,7 @@ def _flood(marks: list[int]) -> Load:
             memory[mark] = sidecar.resident_bytes()
             progress(f"sidecar: {mark} rank-steps taken")
         cpu_end, end = sidecar.cpu_seconds(), time.monotonic()
+        journal = sidecar.journal_bytes() / (ranks.step * RANKS)
         ranks.close()
         summary_seconds, gone_seconds = sidecar.finish()
     return Load(
@@ -91,6 +93,7 @@ def _flood(marks: list[int]) -> Load:
         cpu_seconds=cpu_end - cpu_begin,
         memory=memory,
         bytes_per_record=wire,
+        journal_bytes_per_record=journal,
         summary_seconds=summary_seconds,
         gone_seconds=gone_seconds,
     )
@@ -157,6 +160,10 @@ def _load_table(load: Load, paced: tuple[float, float], size: Size) -> Table:
         ["end of the run to summary written", f"{load.summary_seconds:.3f} s"],
         ["end of the run to process gone", f"{load.gone_seconds:.3f} s"],
         ["bytes per record on the wire (serialised request)", f"{load.bytes_per_record:.1f}"],
+        [
+            "bytes per record in the journal, checkpoints and all",
+            f"{load.journal_bytes_per_record:.1f}",
+        ],
     ]
     return Table("Sidecar under load", how, ("what", "value"), rows)
 
