@@ -59,13 +59,15 @@ def test_a_run_that_nobody_scrapes_is_gone_when_it_ends(launcher: Launcher) -> N
     eventually(lambda: not is_running(pid), seconds=5)
 
 
-def test_who_looks_once_by_hand_is_not_waited_for(launcher: Launcher, hold: Path) -> None:
+def test_who_looks_once_by_hand_is_not_waited_for_and_who_keeps_looking_is(
+    launcher: Launcher, hold: Path
+) -> None:
     process = launcher.start(TRAINING, "--", "--pause", "0.01", "--hold", str(hold))
     pid = launcher.sidecar()["pid"]
     eventually(launcher.metrics)
+    launcher.metrics()  # for the second time at least
     fetch(launcher.sidecar()["metrics"], {"User-Agent": "someone else, once"})
     hold.unlink()
-    # The test itself has come more than once, so it has to come once more.
     launcher.finish(process)
     assert is_running(pid)
     launcher.metrics()
