@@ -1,5 +1,6 @@
 """The sender against a real sidecar's ingest, on a real socket."""
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from traceml.rank.events import NOBODY, SCOPE, Recorder
 from traceml.rank.sender import Sender
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
+from traceml.wire.left import left
 
 
 def new_collector() -> Collector:
@@ -180,3 +182,19 @@ def test_what_a_rank_cannot_measure_is_told_with_its_heartbeats(
     with serving(collector, endpoint):
         start()
         eventually(lambda: "The moon is not measured." in collector.snapshot(None).notes)
+
+
+def test_a_rank_that_never_got_an_answer_leaves_its_steps_where_a_sidecar_was_killed(
+    recorder: Recorder, tmp_path: Path, endpoint: str
+) -> None:
+    for is_there in (False, True):
+        if is_there:  # what a sidecar leaves that is killed before it can answer
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(tmp_path / "s.sock"))
+        train(recorder, 5)
+        sender = Sender(recorder, open_channel(endpoint), make_identity(0, 1), endpoint)
+        sender.start()
+        sender.close()
+        told = [entry.WhichOneof("what") for _, entries in left(endpoint, 0.0) for entry in entries]
+        assert told == (["hello", "push", "goodbye"] if is_there else [])
+        recorder.note(SCOPE)  # the next sender begins anew

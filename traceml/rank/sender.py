@@ -18,7 +18,7 @@ from traceml.rank.replay import Replay
 from traceml.rank.slots import PHASE_NAMES, Row, to_records
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
-from traceml.wire.left import leave
+from traceml.wire.left import leave, was_served
 from traceml.wire.service import Client
 
 TICK_SECONDS = 0.25
@@ -90,7 +90,7 @@ class Sender(threading.Thread):
             self._rest()
         with self._gate:
             self._channel.close()
-        if self._was_greeted and not self._parted:
+        if not self._parted and (self._was_greeted or was_served(self._endpoint)):
             self._leave_behind()
 
     def _leave_behind(self) -> None:

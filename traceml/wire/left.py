@@ -32,6 +32,12 @@ def leave(endpoint: str, session: str, entries: Iterable[Entry]) -> None:
     part.replace(file)
 
 
+def was_served(endpoint: str) -> bool:
+    """Whether a sidecar has ever listened there: one that is killed leaves its socket."""
+    socket = _socket(endpoint)
+    return socket is not None and socket.is_socket()
+
+
 def left(endpoint: str, since: float) -> Iterator[tuple[Path, list[Entry]]]:
     """What this user's processes have left at this endpoint since that time."""
     socket = _socket(endpoint)
