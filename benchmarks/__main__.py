@@ -3,37 +3,54 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from benchmarks import peer, sidecar, step
+from benchmarks.accuracy import beside
+from benchmarks.accuracy import command as accuracy
 from benchmarks.machine import describe, load
 from benchmarks.report import Table, progress
 
-BENCHMARKS: dict[str, Callable[[bool], Iterator[Table]]] = {
+COSTS: dict[str, Callable[[bool], Iterator[Table]]] = {
     "step": step.tables,
     "peer": peer.tables,
     "sidecar": sidecar.tables,
 }
+# These take long, and run only where they are named.
+ACCURACY, BESIDE = "accuracy", "accuracy-peer"
+NAMES = (*COSTS, ACCURACY, BESIDE)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
+    group = parser.add_argument_group(ACCURACY)
+    group.add_argument("--only", metavar="REGEX", help="runs with such a name")
+    group.add_argument("--keep", metavar="DIR", type=Path, help="record here, and go on there")
+    group.add_argument("--from", metavar="DIR", type=Path, dest="kept", help="judge what is kept")
     parsed = parser.parse_args()
-    unknown = sorted(set(parsed.names) - set(BENCHMARKS))
+    unknown = sorted(set(parsed.names) - set(NAMES))
     if unknown:
-        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
-    run(parsed.names or list(BENCHMARKS), parsed.quick)
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
+    run(parsed.names or list(COSTS), parsed)
     return 0
 
 
-def run(names: list[str], quick: bool) -> None:
+def run(names: list[str], parsed: argparse.Namespace) -> None:
     print(describe().markdown(), flush=True)
     for name in names:
         before = load()
-        for table in BENCHMARKS[name](quick):
+        for table in _tables(name, parsed):
             print(table.markdown(), flush=True)
         progress(f"{name}: done; load average was {before}, is {load()}")
+
+
+def _tables(name: str, parsed: argparse.Namespace) -> Iterator[Table]:
+    if name == ACCURACY:
+        chosen = accuracy.Options(parsed.quick, parsed.only, parsed.keep, parsed.kept)
+        return accuracy.tables(chosen)
+    return beside.tables(parsed.quick) if name == BESIDE else COSTS[name](parsed.quick)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,6 @@ class Ranks:
         rows = np.arange(self.step, self.step + steps)
         records = Records(
             step=rows,
-            end_ns=rows * 1_000_000,
             tags=np.zeros(steps, dtype=np.int64),
             values=self._values[rank, rows % _VARIETY],
         )
@@ -123,6 +122,9 @@ def _values(ranks: int) -> Matrix:
         for phase, typical in _PHASE_NS.items()
     }
     columns["step_ns"] = np.sum(list(columns.values()), axis=0)
+    for phase in ("dataloader", "forward", "backward", "optimizer"):
+        columns[f"{phase}_end_ns"] = columns["step_ns"] / 2
+    columns["end_ns"] = np.cumsum(columns["step_ns"], axis=1)
     columns["overhead_ns"] = np.full(shape, 15e3)
     columns["resident_bytes"] = np.full(shape, float(_RESIDENT_BYTES))
     columns["samples"] = np.full(shape, 32.0)

@@ -8,9 +8,9 @@ import numpy as np
 
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
-from traceml.snapshot import Host, Snapshot
+from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.columns import PHASES, PROTOCOL, VALUES, Records, encode
+from traceml.wire.columns import MARKED, PROTOCOL, VALUES, Records, encode
 from traceml.wire.tags import Tag
 
 STARTED_AT = 1_700_000_000.0
@@ -26,6 +26,10 @@ TYPICAL_MS: Mapping[str, float] = {
     "collective_wait": 4.0,
     "other": 1.0,
 }
+
+
+# Whoever has done its work waits for the others.
+_ORDER = ("other", *MARKED, "collective_wait")
 
 
 @dataclass
@@ -47,9 +51,9 @@ def make_records(
     """Records of these steps; of the values only `columns` were measured."""
     step = np.fromiter(steps, dtype=np.int64)
     values = np.full((len(step), len(VALUES)), np.nan)
-    for name, column in columns.items():
+    for name, column in {"end_ns": step * 1e6, **columns}.items():
         values[:, VALUES.index(name)] = column
-    return Records(step, step * 1_000_000, np.full(len(step), tags, dtype=np.int64), values)
+    return Records(step, np.full(len(step), tags, dtype=np.int64), values)
 
 
 def timed_records(
@@ -58,19 +62,43 @@ def timed_records(
     tags: int = 0,
     samples: float = 32.0,
     resident_bytes: float = GIB,
-    **phases_ms: float,
+    **phases_ms: float | None,
 ) -> Records:
-    """Records of a typical step in which some phases take another time."""
-    milliseconds = {**TYPICAL_MS, **phases_ms}
+    """Records of a typical step in which some phases take another time, or were not measured.
+
+    Steps begin ten a second, and their phases follow each other.
+    """
+    numbers = list(steps)
+    given = {**TYPICAL_MS, **phases_ms}
+    milliseconds = {phase: value for phase, value in given.items() if value is not None}
+    length = sum(milliseconds.values())
+    order = [phase for phase in _ORDER if phase in milliseconds]
+    after = {
+        f"{phase}_end_ns": sum(milliseconds[later] for later in order[place + 1 :]) * 1e6
+        for place, phase in enumerate(order)
+        if phase in MARKED
+    }
     return make_records(
-        steps,
+        numbers,
         tags=tags,
-        step_ns=sum(milliseconds.values()) * 1e6,
+        step_ns=length * 1e6,
+        end_ns=[(100.0 * number + length) * 1e6 for number in numbers],
         overhead_ns=8_000.0,
         resident_bytes=resident_bytes,
         samples=samples,
         elements=samples * 128,
-        **{f"{phase}_ns": milliseconds[phase] * 1e6 for phase in PHASES},
+        **{f"{phase}_ns": value * 1e6 for phase, value in milliseconds.items()},
+        **after,
+    )
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """Records one after the other."""
+    return Records(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("step", "tags", "values")
+        )
     )
 
 
@@ -83,8 +111,8 @@ def make_collector(
 
 
 def look(collector: Collector) -> Snapshot:
-    """The run as the collector sees it now, on a host that nobody samples."""
-    return collector.snapshot(host=None)
+    """The run as the collector sees it now."""
+    return collector.snapshot()
 
 
 def tell(collector: Collector, **what: Any) -> Any:
@@ -110,6 +138,7 @@ def make_identity(rank: int, world_size: int, attempt: int = 0) -> pb.Identity:
         device="cpu",
         strategy="ddp" if world_size > 1 else "single",
         fingerprint="8x1024",
+        memory_limit_bytes=32 * 2**30,
         torch="2.13.0",
         python="3.11.7",
         traceml="0.1.0",
@@ -123,7 +152,7 @@ def hello_request(session: str, identity: pb.Identity, protocol: int = PROTOCOL)
 
 def malformed_batch(sequence: int) -> pb.Batch:
     """A batch of three records, one of whose columns holds two."""
-    batch = encode(make_records(range(3)), sequence)
+    batch = encode(make_records(range(3), step_ns=1e6, forward_ns=1e6), sequence)
     batch.forward_ns = batch.forward_ns[:8]
     return batch
 
@@ -160,12 +189,17 @@ class Process:
         tell(self.collector, goodbye=request)
 
 
-def start_ranks(collector: Collector, world_size: int, attempt: int = 0) -> list[Process]:
-    """Start every rank of a node; each has said hello."""
-    return [
-        Process(collector, make_identity(rank, world_size, attempt), f"s{rank}.{attempt}").hello()
+def start_ranks(
+    collector: Collector, world_size: int, attempt: int = 0, groups: Sequence[str] = ()
+) -> list[Process]:
+    """Start every rank of a node; each has said hello. Of one group, if nothing else is said."""
+    processes = [
+        Process(collector, make_identity(rank, world_size, attempt), f"s{rank}.{attempt}")
         for rank in range(world_size)
     ]
+    for process, group in zip(processes, groups, strict=False):
+        process.identity.fingerprint = group
+    return [process.hello() for process in processes]
 
 
 def run_of(world_size: int, steps: int = 10, name: str = "demo") -> Snapshot:
@@ -180,13 +214,35 @@ def run_of(world_size: int, steps: int = 10, name: str = "demo") -> Snapshot:
         )
         rank.goodbye()
     clock.advance(60.0)
+    tell(collector, sampled=host_sample())
     end(collector, "completed", 0)
-    return collector.snapshot(Host(0.25, 8 * GIB, 32 * GIB))
+    return collector.snapshot()
+
+
+def host_sample() -> pb.Sampled:
+    """A machine without GPUs that has little to do."""
+    return pb.Sampled(
+        cpu_utilization_ratio=0.25, memory_used_bytes=8 * GIB, memory_size_bytes=32 * GIB
+    )
+
+
+def gpu_sample(index: int = 0) -> pb.Gpu:
+    """A GPU that is well used."""
+    return pb.Gpu(
+        index=index,
+        uuid=f"GPU-{index}",
+        utilization_ratio=0.75,
+        memory_used_bytes=10 * GIB,
+        memory_size_bytes=80 * GIB,
+        temperature_celsius=60.0,
+        power_watts=350.0,
+        power_limit_watts=700.0,
+    )
 
 
 def golden_run() -> Snapshot:
     """What there is to see of the golden run."""
-    return golden_collector(Clock()).snapshot(Host(0.25, 8 * GIB, 32 * GIB))
+    return golden_collector(Clock()).snapshot()
 
 
 def golden_collector(clock: Clock) -> Collector:
@@ -206,5 +262,8 @@ def golden_collector(clock: Clock) -> Collector:
         rank.send(timed_records(range(2, 23), backward=backward, collective_wait=wait))
     fast.send(timed_records([23, 24]))
     slow.send(timed_records([24], collective_wait=1000.0, resident_bytes=1.5 * GIB))
+    sample = host_sample()
+    sample.gpus.append(gpu_sample())
+    tell(collector, sampled=sample)
     clock.advance(1.0)
     return collector

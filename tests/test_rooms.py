@@ -20,7 +20,7 @@ MAX_LINES = 400
 DOORS = {
     "rank": ("traceml.rank", "traceml.wire", "traceml.__version__"),
     "wire": ("traceml.wire",),
-    "diagnosis": ("traceml.diagnosis", "traceml.snapshot"),
+    "diagnosis": ("traceml.diagnosis", "traceml.snapshot", "traceml.units"),
 }
 
 each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda path: name_of(path))

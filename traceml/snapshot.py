@@ -5,9 +5,9 @@ outputs can disagree. Times are seconds, memory bytes; None means not measured.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from traceml.diagnosis.finding import Finding
+from traceml.diagnosis.finding import Diagnoses
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,23 @@ class RankTimes:
     step_seconds: float
     own_seconds: float | None  # all phases but collective_wait
     phases: Mapping[str, float]
+    group: str = ""  # ranks of one group hold the same share of the model, and are compared
+    late_ratio: Mapping[str, float] = field(default_factory=dict)  # of its excess, by phase
+    lost_seconds: Mapping[str, float] = field(default_factory=dict)  # that others waited for it
+    led_ratio: float = 0.0  # of the steps: those in which the others waited for it
+    elements: float | None = None  # in a batch, on average
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long steps took, and what of it is nobody's own work; over the scope."""
+
+    p50_seconds: float
+    p95_seconds: float
+    exchange_seconds: float | None  # mean of the shortest wait in each step
+    imbalance_seconds: float | None  # mean of the longest own work over the median one
+    length_explained_ratio: float | None  # of the lengths' variance, by the size of batches
+    imbalance_explained_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +62,28 @@ class Statistics:
     step: Spread | None
     phases: Mapping[str, PhaseSpread]
     ranks: Mapping[int, RankTimes]
-    memory_peaks: Mapping[int, float]  # of the resident set, by rank
-    memory: Spread | None
+    lengths: Lengths | None
+    on_device_ratio: float  # of the steps: those timed on the devices' own clocks
+    memory_peaks: Mapping[str, Mapping[int, float]]  # by kind and rank
+    memory: Mapping[str, Spread]  # by kind
+
+    @property
+    def clock(self) -> str:
+        """Whose clock the times are of."""
+        if self.on_device_ratio >= 0.95:
+            return "device"
+        return "cpu" if self.on_device_ratio == 0 else "mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTrend:
+    """A rank's memory in three bands of the steps so far."""
+
+    steps: int
+    baseline_bytes: float
+    middle_bytes: float
+    recent_bytes: float
+    largest_rise_bytes: float  # from one eighth of the time since the baseline to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +122,17 @@ class RankState:
     parted: bool  # said goodbye
     step: int
     phase: str
+    tagged: bool  # the step under way is an evaluation, a checkpoint or the like
     steps: int
     phase_seconds: Mapping[str, float]
     samples: float | None
     overhead_seconds: float
     cpu_seconds: float | None
+    cpu_cores: float | None  # in use lately
     resident_bytes: float | None
+    memory_limit_bytes: float | None
+    allocation_retries: int
+    lost_seconds: Mapping[str, float]  # that others waited for it so far, by phase
     records_received: int
     records_dropped: Mapping[str, int]
 
@@ -106,12 +148,53 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU at this moment."""
+
+    index: int
+    uuid: str
+    utilization_ratio: float | None
+    memory_used_bytes: float | None
+    memory_size_bytes: float | None
+    temperature_celsius: float | None
+    power_watts: float | None
+    power_limit_watts: float | None
+    throttled: tuple[str, ...]  # why its clocks are held back, if they are
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The machine at this moment."""
 
     cpu_utilization_ratio: float | None
     memory_used_bytes: float | None
     memory_size_bytes: float
+    gpus: tuple[Gpu, ...] = ()
+    gpu_failures: int = 0  # GPUs that could not be read, so far
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """A GPU over some time; what was never measured is None."""
+
+    index: int
+    uuid: str
+    utilization_ratio: float | None  # mean
+    memory_ratio: float | None  # highest
+    temperature_celsius: float | None  # highest
+    power_ratio: float | None  # mean, of its limit
+    throttled_ratio: float  # of the samples
+    throttled: tuple[str, ...]  # for these reasons
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """The machine over some time."""
+
+    samples: int
+    cpu_utilization_ratio: float | None  # mean
+    memory_ratio: float | None  # highest
+    gpus: tuple[GpuUse, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +249,19 @@ class Snapshot:
     absent: tuple[Absence, ...]
     steps: Steps
     window: Statistics
+    recent: Statistics  # the last quarter of the window
     whole: Statistics
+    memory_trends: Mapping[int, MemoryTrend]  # by rank, of allocated memory or the resident set
     host: Host | None
+    host_window: HostUse
+    host_whole: HostUse
     telemetry: Telemetry
-    findings: tuple[Finding, ...]
     notes: tuple[str, ...]
-    coverage: Coverage | None  # None for a Snapshot of the sidecar's own
+    coverage: Coverage | None = None  # None for a Snapshot of the sidecar's own
+    window_diagnoses: Diagnoses = field(default_factory=dict)
+    whole_diagnoses: Diagnoses = field(default_factory=dict)
+
+    @property
+    def now(self) -> float:
+        """Unix time of this picture."""
+        return self.run.started_at + self.run.duration_seconds

@@ -25,18 +25,23 @@ def largest_excess(finished: Finished) -> str:
     return max(excess, key=lambda phase: float(excess[phase]))
 
 
+def verdict(finished: Finished) -> tuple[str, int, str]:
+    found = finished.summary["primary_diagnosis"]
+    return found["state"], found["rank"], found["phase"]
+
+
 @pytest.mark.parametrize(
-    ("where", "phase"),
+    ("where", "phase", "state"),
     [
-        ("input", "dataloader"),
-        ("forward", "forward"),
-        ("backward", "backward"),
-        ("optimizer", "optimizer"),
-        ("between", "other"),
+        ("input", "dataloader", "INPUT_STRAGGLER"),
+        ("forward", "forward", "COMPUTE_STRAGGLER"),
+        ("backward", "backward", "COMPUTE_STRAGGLER"),
+        ("optimizer", "optimizer", "COMPUTE_STRAGGLER"),
+        ("between", "other", "STRAGGLER"),
     ],
 )
-def test_the_slow_rank_has_the_most_own_work_and_the_slow_phase_the_largest_excess(
-    launcher: Launcher, where: str, phase: str
+def test_the_slow_rank_is_named_with_its_phase(
+    launcher: Launcher, where: str, phase: str, state: str
 ) -> None:
     finished = launcher.run(
         str(SCRIPTS / "training.py"), "--nproc-per-node=4",
@@ -46,6 +51,7 @@ def test_the_slow_rank_has_the_most_own_work_and_the_slow_phase_the_largest_exce
     assert most_own_work(finished) == 1
     assert largest_excess(finished) == phase
     assert finished.summary["step_time"]["phases"][phase]["worst_rank"] == 1
+    assert verdict(finished) == (state, 1, phase)
 
 
 def test_waiting_for_a_broadcast_in_forward_is_not_own_work(launcher: Launcher) -> None:
@@ -57,3 +63,4 @@ def test_waiting_for_a_broadcast_in_forward_is_not_own_work(launcher: Launcher) 
     assert finished.exit_code == 0, finished.stderr
     assert most_own_work(finished) == 0
     assert largest_excess(finished) == "other"
+    assert verdict(finished) == ("STRAGGLER", 0, "other")

@@ -15,6 +15,7 @@ from torch.utils.data import dataloader
 from traceml.rank import hooks, step
 from traceml.rank.events import SCOPE, Recorder
 from traceml.rank.forward import PLACE, Timed
+from traceml.rank.memory import Memory
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.replay import Replay
@@ -38,7 +39,7 @@ def recorded(of: Read, ended: bool = False) -> Records:
     rows = of.replay.feed(*of.recorder.take())
     if ended:
         rows += of.replay.finish()
-    return to_records(rows, of.recorder.price_ns, resident_bytes=None)
+    return to_records(rows, of.recorder.price_ns, Memory())
 
 
 def by_name(records: Records) -> list[dict[str, float]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from traceml.rank import events
 from traceml.rank.events import Entry, Recorder
+from traceml.rank.memory import Memory
 from traceml.rank.replay import Replay
 from traceml.rank.slots import Row, to_records
 from traceml.wire.columns import PHASES, VALUES
@@ -91,9 +92,12 @@ class Step:
     """One step as it is reported, times in ns."""
 
     number: int
-    end: int
     tags: int
     values: dict[str, float]
+
+    @property
+    def end(self) -> float:
+        return self.values["end_ns"]
 
     def __getitem__(self, phase: str) -> float:
         return self.values[f"{phase}_ns"]
@@ -104,17 +108,24 @@ class Step:
         return {phase: self[phase] for phase in PHASES if self[phase] > 0}
 
     @property
+    def device_ms(self) -> dict[str, float]:
+        """The phases that took time on the device; empty if nobody knows."""
+        columns = {phase: self[f"device_{phase}"] / 1e6 for phase in PHASES}
+        return {phase: ms for phase, ms in columns.items() if ms > 0}
+
+    @property
     def absent(self) -> set[str]:
         """Phases that could not be measured."""
         return {phase for phase in PHASES if math.isnan(self[phase])}
 
 
-def steps_of(rows: Sequence[Row]) -> list[Step]:
-    records = to_records(rows, entry_ns=1, resident_bytes=None)
-    columns = records.step, records.end_ns, records.tags, records.values
+def steps_of(rows: Sequence[Row], timed: Sequence[Row | None] = ()) -> list[Step]:
+    """Steps by the CPU's clock and, in `timed`, by the device's."""
+    records = to_records(rows, 1, Memory(), timed)
+    columns = records.step, records.tags, records.values
     return [
-        Step(number, end, tags, dict(zip(VALUES, values, strict=True)))
-        for number, end, tags, values in zip(*(c.tolist() for c in columns), strict=True)
+        Step(number, tags, dict(zip(VALUES, values, strict=True)))
+        for number, tags, values in zip(*(c.tolist() for c in columns), strict=True)
     ]
 
 

@@ -30,7 +30,7 @@ def test_an_entry_says_what_when_and_on_which_thread() -> None:
 def test_codes_follow_each_other() -> None:
     codes = [
         *range(events.FETCH, events.ABANDON + 1),
-        *range(events.BATCH, events.DISTRIBUTED + 1),
+        *range(events.BATCH, events.DEVICE_END + 1),
     ]
     assert codes == list(range(len(codes)))
 

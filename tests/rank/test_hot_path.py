@@ -174,8 +174,8 @@ def test_own_overhead_is_the_same_whether_the_sidecar_answers_or_is_stopped(
 
 
 def listening(overhead: list[np.ndarray[Any, Any]]) -> Callable[..., Records]:
-    def convert(rows: Any, entry_ns: int, resident_bytes: int | None) -> Records:
-        records = to_records(rows, entry_ns, resident_bytes)
+    def convert(*arguments: Any) -> Records:
+        records = to_records(*arguments)
         overhead.append(records.values[:, VALUES.index("overhead_ns")])
         return records
 

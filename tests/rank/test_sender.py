@@ -8,14 +8,17 @@ import pytest
 
 from tests.builders import make_identity
 from tests.launching import eventually
+from tests.rank.stream import Training
 from tests.rank.tape import Tape
 from tests.serving import serving
 from traceml.rank import sender as senders
 from traceml.rank.channel import open_channel
 from traceml.rank.events import NOBODY, SCOPE, Recorder
+from traceml.rank.memory import Memory
 from traceml.rank.sender import Sender
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
+from traceml.wire.columns import VALUES, decode
 from traceml.wire.left import left
 
 
@@ -87,7 +90,7 @@ def test_what_was_not_acknowledged_is_sent_again_to_the_next_sidecar(
     with serving(second, endpoint):
         eventually(lambda: completed(second) == 7)
         sender.close()
-    (rank,) = second.snapshot(None).ranks
+    (rank,) = second.snapshot().ranks
     assert (rank.parted, rank.records_received) == (True, 7)
     # What the first one took with it when it went is known, and not passed over.
     assert rank.records_dropped["unjournaled"] == 10
@@ -107,7 +110,7 @@ def test_a_backlog_that_is_full_drops_the_oldest_and_says_so(
     collector = new_collector()
     with serving(collector, endpoint):
         eventually(lambda: completed(collector) == 50)
-    (rank,) = collector.snapshot(None).ranks
+    (rank,) = collector.snapshot().ranks
     assert rank.step == 200
     assert rank.records_dropped["backlog"] == 150
 
@@ -124,7 +127,7 @@ def test_a_rank_that_is_too_new_falls_silent(
         sender = start()
         eventually(lambda: not sender.is_alive())
     assert recorder.thread == NOBODY
-    assert "protocol 99, this sidecar at most 1" in collector.snapshot(None).notes[0]
+    assert "protocol 99, this sidecar at most 1" in collector.snapshot().notes[0]
 
 
 def test_a_fork_finds_no_call_in_flight_and_none_starts_meanwhile(
@@ -181,7 +184,7 @@ def test_what_a_rank_cannot_measure_is_told_with_its_heartbeats(
     collector = new_collector()
     with serving(collector, endpoint):
         start()
-        eventually(lambda: "The moon is not measured." in collector.snapshot(None).notes)
+        eventually(lambda: "The moon is not measured." in collector.snapshot().notes)
 
 
 def test_a_rank_that_never_got_an_answer_leaves_its_steps_where_a_sidecar_was_killed(
@@ -198,3 +201,22 @@ def test_a_rank_that_never_got_an_answer_leaves_its_steps_where_a_sidecar_was_ki
         told = [entry.WhichOneof("what") for _, entries in left(endpoint, 0.0) for entry in entries]
         assert told == (["hello", "push", "goodbye"] if is_there else [])
         recorder.note(SCOPE)  # the next sender begins anew
+
+
+def test_a_record_holds_the_devices_times_and_peaks_beside_the_cpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(senders, "Client", lambda _: None)
+    monkeypatch.setattr("traceml.rank.memory.read", lambda _: Memory(1, 2, 3, 4))
+    training = Training()
+    for _ in range(4):
+        training.step()
+        training.stream.catch_up()
+    sender = Sender(training.recorder, None, make_identity(0, 1))
+    sender._collect()
+    last = decode(sender._backlog[0]).values[-1]
+    told = dict(zip(VALUES, last.tolist(), strict=True))
+    assert (told["device_backward_ns"], told["device_step_ns"]) == (20e6, 35e6)
+    assert 0 < told["step_ns"] < told["device_step_ns"]
+    assert (told["allocated_bytes"], told["reserved_bytes"]) == (2, 3)
+    assert sender._heartbeat().allocation_retries == 4

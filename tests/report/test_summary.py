@@ -96,7 +96,7 @@ def test_each_rank_is_told(document: dict[str, Any]) -> None:
     expected = {"rank", "node", "local_rank", "device", "steps", "phases", "memory", "process"}
     assert all(set(rank) >= expected for rank in ranks)
     assert ranks[1]["phases"]["backward"] == pytest.approx(0.022)
-    assert ranks[1]["memory"] == {"rss_peak_bytes": 2**30}
+    assert ranks[1]["memory"] == {"rss_peak_bytes": 2**30, "limit_bytes": 32 * 2**30}
 
 
 def test_telemetry_tells_what_tracing_cost(document: dict[str, Any]) -> None:

@@ -1,13 +1,13 @@
 import re
 
-import numpy as np
 import pytest
 
 from tests.builders import run_of
+from tests.sidecar.scopes import means_of, scope_of
 from traceml.report.table import phase_table, rank_table
-from traceml.sidecar.statistics import statistics
+from traceml.sidecar.statistics import NOTHING, statistics
 from traceml.snapshot import Statistics
-from traceml.wire.columns import DURATIONS, PHASES
+from traceml.wire.columns import PHASES
 
 
 def cells(line: str) -> list[str]:
@@ -16,13 +16,7 @@ def cells(line: str) -> list[str]:
 
 def of_ranks(*ranks_ms: dict[str, float]) -> Statistics:
     """Statistics of ranks with these milliseconds; what is not named was not measured."""
-    means = [
-        [ms.get(name.removesuffix("_ns"), np.nan) * 1e6 for name in DURATIONS] for ms in ranks_ms
-    ]
-    return statistics(1, range(len(ranks_ms)), np.array(means), {})
-
-
-NOTHING = statistics(0, (), np.empty((0, len(DURATIONS))), {})
+    return statistics(scope_of(*(means_of(**ms) for ms in ranks_ms)))
 
 
 def test_without_a_completed_step_the_table_says_so() -> None:

@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--end", default="", help="exit3, raise, kill: at the last step but 10")
     parser.add_argument("--apart", action="store_true", help="ranks do not wait for each other")
     parser.add_argument("--stuck", type=int, default=-1, help="in forward of this step, for good")
+    parser.add_argument("--stuck-fetch", type=int, default=-1, help="the same, in the loader")
     parser.add_argument("--crash", type=int, default=-1, help="at this step of the first attempt")
     parser.add_argument("--hold", type=Path, help="go on until this file is gone")
     parser.add_argument("--losses", type=Path, help="write every loss here, bit for bit")
@@ -90,6 +91,8 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if index == 0:
             time.sleep(ARGS.cold)
+        if index == ARGS.stuck_fetch * BATCH and is_slow_rank():
+            time.sleep(3600)
         if index % BATCH == 0:
             dawdle("input")
         return self._inputs[index], index % BATCH

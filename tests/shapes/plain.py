@@ -17,7 +17,6 @@ from pathlib import Path
 
 import torch._dynamo  # noqa: F401 - what making an optimizer imports
 
-
 HANGS_AFTER_SECONDS = 30.0
 """Ranks that meet at a port may miss each other, without TraceML too: they are tried once more."""
 

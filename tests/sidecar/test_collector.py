@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.builders import (
@@ -6,6 +9,7 @@ from tests.builders import (
     Process,
     end,
     hello_request,
+    host_sample,
     look,
     make_collector,
     make_identity,
@@ -15,13 +19,16 @@ from tests.builders import (
     tell,
     timed_records,
 )
+from tests.sidecar.told import Store, Teller
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.notes import MAX_NOTES
 from traceml.sidecar.refusal import INTERNAL, ProtocolTooNewError, UnknownSessionError
-from traceml.snapshot import RankState
+from traceml.snapshot import RankState, Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.tags import Tag
+
+PATIENT = json.dumps({"straggler_warning": 0.9, "straggler_critical": 0.95})
 
 
 def test_the_run_is_what_its_launcher_said(clock: Clock) -> None:
@@ -293,3 +300,80 @@ def test_notes_are_bounded(collector: Collector) -> None:
         with pytest.raises(ProtocolTooNewError):
             tell(collector, hello=pb.HelloRequest(protocol=protocol, session="x"))
     assert len(look(collector).notes) == MAX_NOTES
+
+
+def one_slow(collector: Collector, groups: tuple[str, str], steps: int = 50) -> None:
+    """A run of two ranks, the second of which takes 10 ms longer in backward."""
+    fast, slow = start_ranks(collector, 2, groups=groups)
+    fast.send(timed_records(range(steps), collective_wait=14.0))
+    slow.send(timed_records(range(steps), backward=30.0))
+
+
+def test_what_others_waited_for_a_rank_is_told_with_it(collector: Collector) -> None:
+    one_slow(collector, ("same", "same"))
+    fast, slow = look(collector).ranks
+    assert slow.lost_seconds["backward"] == pytest.approx(50 * 0.010)
+    assert sum(slow.lost_seconds.values()) == pytest.approx(0.5)
+    assert set(fast.lost_seconds.values()) == {0.0}
+
+
+def test_of_a_rank_that_completed_no_step_nothing_is_lost(collector: Collector) -> None:
+    start_ranks(collector, 1)
+    assert look(collector).ranks[0].lost_seconds == {}
+
+
+def test_ranks_with_other_shares_of_the_model_are_not_compared(collector: Collector) -> None:
+    one_slow(collector, ("first half", "second half"))
+    snapshot = look(collector)
+    assert [rank.group for rank in snapshot.ranks] == ["first half", "second half"]
+    assert not any(sum(rank.lost_seconds.values()) for rank in snapshot.ranks)
+    for scope in (snapshot.window, snapshot.whole):
+        assert [of.group for of in scope.ranks.values()] == ["first half", "second half"]
+        assert not any(of.late_ratio or of.led_ratio for of in scope.ranks.values())
+        assert scope.lengths is not None
+        assert scope.lengths.imbalance_seconds is None
+
+
+def test_the_host_is_what_was_sampled_of_it(collector: Collector) -> None:
+    assert look(collector).host is None
+    tell(collector, sampled=host_sample())
+    snapshot = look(collector)
+    assert snapshot.host is not None
+    assert snapshot.host.cpu_utilization_ratio == 0.25
+    assert snapshot.host_window.samples == snapshot.host_whole.samples == 1
+
+
+def test_a_run_is_judged_by_the_policy_that_it_was_started_with(collector: Collector) -> None:
+    one_slow(collector, ("same", "same"))
+    assert look(collector).whole_diagnoses["step_time"].primary.state == "COMPUTE_STRAGGLER"
+    tell(collector, started=pb.Started(policy=PATIENT))
+    assert look(collector).whole_diagnoses["step_time"].primary.state != "COMPUTE_STRAGGLER"
+
+
+@pytest.mark.parametrize("by_checkpoint", [False, True])
+def test_policy_and_host_are_known_again_after_a_replay(
+    tmp_path: Path, by_checkpoint: bool
+) -> None:
+    store = Store(tmp_path / "journal")
+    store.open()
+    store.tell(pb.Entry(at=STARTED_AT, started=pb.Started(policy=PATIENT)))
+    store.tell(pb.Entry(at=STARTED_AT, sampled=host_sample()))
+    tellers = [Teller(rank, 2) for rank in range(2)]
+    for teller, (backward, wait) in zip(tellers, ((20.0, 14.0), (30.0, 4.0)), strict=True):
+        store.tell(teller.hello())
+        teller.make(timed_records(range(50), backward=backward, collective_wait=wait))
+        teller.deliver(store)
+    before = seen(store)
+    if by_checkpoint:
+        store.checkpoint()
+    store.crash()
+    store.open()
+    assert before.whole.steps == 50
+    assert before.whole_diagnoses["step_time"].primary.state != "COMPUTE_STRAGGLER"
+    assert seen(store) == before
+    store.crash()
+
+
+def seen(store: Store) -> Snapshot:
+    store.collector.clock = Clock()
+    return look(store.collector)

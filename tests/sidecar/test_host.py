@@ -1,29 +1,55 @@
 import psutil
 import pytest
 
+from traceml.sidecar.gpu import GpuSampler
 from traceml.sidecar.host import HostSampler
+from traceml.wire import telemetry_pb2 as pb
 
 
-def test_the_first_sample_has_no_utilisation_because_no_time_has_passed() -> None:
-    assert HostSampler().sample().cpu_utilization_ratio is None
+@pytest.fixture
+def sampler() -> HostSampler:
+    return HostSampler(GpuSampler({"CUDA_VISIBLE_DEVICES": ""}))
 
 
-def test_later_samples_have_a_utilisation_between_none_and_all() -> None:
-    sampler = HostSampler()
+def test_the_first_sample_has_no_utilisation_because_no_time_has_passed(
+    sampler: HostSampler,
+) -> None:
+    assert not sampler.sample().HasField("cpu_utilization_ratio")
+
+
+def test_later_samples_have_a_utilisation_between_none_and_all(sampler: HostSampler) -> None:
     sampler.sample()
-    ratio = sampler.sample().cpu_utilization_ratio
-    assert ratio is not None
-    assert 0 <= ratio <= 1
+    host = sampler.sample()
+    assert host.HasField("cpu_utilization_ratio")
+    assert 0 <= host.cpu_utilization_ratio <= 1
 
 
-def test_the_utilisation_is_the_share_of_all_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_utilisation_is_the_share_of_all_cpus(
+    sampler: HostSampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(psutil, "cpu_percent", lambda interval: 37.5)
-    sampler = HostSampler()
     sampler.sample()
     assert sampler.sample().cpu_utilization_ratio == 0.375
 
 
-def test_memory_is_what_the_host_has_and_uses() -> None:
-    host = HostSampler().sample()
+def test_memory_is_what_the_host_has_and_uses(sampler: HostSampler) -> None:
+    host = sampler.sample()
     assert host.memory_size_bytes == psutil.virtual_memory().total
-    assert 0 < (host.memory_used_bytes or 0) < host.memory_size_bytes
+    assert 0 < host.memory_used_bytes < host.memory_size_bytes
+
+
+def test_the_gpus_and_their_failures_are_part_of_the_host() -> None:
+    class Failing(GpuSampler):
+        def sample(self) -> list[pb.Gpu]:
+            self.failures += 1
+            return [pb.Gpu(index=1, uuid="GPU-1")]
+
+    host = HostSampler(Failing()).sample()
+    assert [gpu.uuid for gpu in host.gpus] == ["GPU-1"]
+    assert host.gpu_failures == 1
+
+
+def test_a_host_without_gpus_has_none(sampler: HostSampler) -> None:
+    host = sampler.sample()
+    assert list(host.gpus) == []
+    assert host.gpu_failures == 0

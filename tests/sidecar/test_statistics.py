@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceml.sidecar.statistics import capped_mean, spread, statistics
-from traceml.wire.columns import DURATIONS
+from tests.sidecar.scopes import means_of, scope_of
+from traceml.sidecar.statistics import NOTHING, capped_mean, spread, statistics
 
 times = st.floats(0, 1e12)
 absent = st.just(float("nan"))
-MS = 1e6
 
 
 def plain_capped_mean(values: Sequence[float]) -> float:
@@ -20,11 +19,6 @@ def plain_capped_mean(values: Sequence[float]) -> float:
         return math.nan
     cap = present[max(math.ceil(0.95 * len(present)) - 1, 0)]
     return math.fsum(min(value, cap) for value in present) / len(present)
-
-
-def means_of(**milliseconds: float) -> list[float]:
-    """A rank's mean durations; those not named were not measured."""
-    return [milliseconds.get(name.removesuffix("_ns"), math.nan) * MS for name in DURATIONS]
 
 
 @given(st.lists(times | absent, min_size=1, max_size=60))
@@ -89,43 +83,68 @@ def test_nothing_measured_has_no_spread() -> None:
 
 
 def test_a_phase_that_no_rank_measured_is_absent() -> None:
-    result = statistics(1, (0,), np.array([means_of(step=10, forward=4)]), {})
+    result = statistics(scope_of(means_of(step=10, forward=4)))
     assert list(result.phases) == ["forward"]
     assert result.ranks[0].phases == {"forward": 0.004}
 
 
 def test_a_phase_is_compared_over_the_ranks_that_measured_it() -> None:
-    means = np.array([means_of(step=10, h2d=1), means_of(step=10), means_of(step=10, h2d=3)])
-    over = statistics(1, (4, 5, 6), means, {}).phases["h2d"].spread
+    means = means_of(step=10, h2d=1), means_of(step=10), means_of(step=10, h2d=3)
+    over = statistics(scope_of(*means, ranks=(4, 5, 6))).phases["h2d"].spread
     assert (over.median, over.worst, over.worst_rank) == (0.001, 0.003, 6)
 
 
 def test_a_rank_whose_steps_were_not_measured_is_absent() -> None:
-    means = np.array([means_of(step=10), means_of(forward=3)])
-    assert list(statistics(1, (0, 1), means, {}).ranks) == [0]
+    assert list(statistics(scope_of(means_of(step=10), means_of(forward=3))).ranks) == [0]
 
 
 def test_shares_are_of_the_median_ranks_step() -> None:
-    means = np.array([means_of(step=10, forward=5), means_of(step=40, forward=20)])
-    assert statistics(1, (0, 1), means, {}).phases["forward"].share_ratio == pytest.approx(0.5)
+    result = statistics(scope_of(means_of(step=10, forward=5), means_of(step=40, forward=20)))
+    assert result.phases["forward"].share_ratio == pytest.approx(0.5)
 
 
 def test_steps_of_no_length_have_no_shares() -> None:
-    result = statistics(1, (0,), np.array([means_of(step=0, forward=0)]), {})
+    result = statistics(scope_of(means_of(step=0, forward=0)))
     assert result.phases["forward"].share_ratio is None
 
 
 def test_own_work_is_everything_but_waiting_for_others() -> None:
     row = means_of(step=12, forward=3, backward=4, other=1, collective_wait=4)
-    assert statistics(1, (0,), np.array([row]), {}).ranks[0].own_seconds == pytest.approx(0.008)
+    assert statistics(scope_of(row)).ranks[0].own_seconds == pytest.approx(0.008)
 
 
 def test_own_work_is_unknown_where_backward_was_not_measured() -> None:
     row = means_of(step=12, forward=3)
-    assert statistics(1, (0,), np.array([row]), {}).ranks[0].own_seconds is None
+    assert statistics(scope_of(row)).ranks[0].own_seconds is None
 
 
-def test_memory_is_compared_like_time() -> None:
-    result = statistics(1, (), np.empty((0, len(DURATIONS))), {0: 100.0, 1: 150.0})
-    assert result.memory is not None
-    assert (result.memory.worst_rank, result.memory.skew_ratio) == (1, 0.5)
+def test_memory_of_each_kind_is_compared_like_time() -> None:
+    peaks = {"rss": {0: 100.0, 1: 150.0}, "allocated": {0: 8.0, 1: 6.0}}
+    result = statistics(scope_of(means_of(step=1), means_of(step=1), memory_peaks=peaks))
+    assert result.memory_peaks == peaks
+    assert {kind: (of.worst_rank, of.skew_ratio) for kind, of in result.memory.items()} == {
+        "rss": (1, 0.5),
+        "allocated": (0, pytest.approx(1 / 3)),
+    }
+
+
+def test_what_ranks_share_is_told_in_seconds_and_absent_if_there_is_none() -> None:
+    lengths = statistics(scope_of(means_of(step=1), exchange_ns=2e6)).lengths
+    assert lengths is not None
+    assert (lengths.p50_seconds, lengths.p95_seconds) == (0.010, 0.020)
+    assert (lengths.exchange_seconds, lengths.imbalance_seconds) == (0.002, None)
+
+
+@pytest.mark.parametrize(
+    ("on_device", "clock"),
+    [(0, "cpu"), (1, "mixed"), (18, "mixed"), (19, "device"), (20, "device")],
+)
+def test_whose_clock_it_is_goes_by_the_steps(on_device: int, clock: str) -> None:
+    result = statistics(scope_of(means_of(step=1), steps=20, on_device=on_device))
+    assert result.on_device_ratio == on_device / 20
+    assert result.clock == clock
+
+
+def test_a_scope_without_steps_says_nothing() -> None:
+    assert (NOTHING.steps, NOTHING.step, NOTHING.lengths) == (0, None, None)
+    assert (NOTHING.ranks, NOTHING.phases, NOTHING.memory) == ({}, {}, {})

@@ -21,7 +21,7 @@ def aligned(*ranks_seconds: list[float], tags: int = 0) -> AlignedSteps:
 def after(*parts: AlignedSteps) -> Steps:
     book = StepBook()
     for now, part in enumerate(parts, start=100):
-        book.add(part, float(now))
+        book.add(part, {}, float(now))
     return book.steps({})
 
 

@@ -7,21 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import make_records
+from tests.sidecar.scopes import lasting, side_by_side
 from traceml.sidecar.statistics import capped_mean
 from traceml.sidecar.whole import WholeRun
-from traceml.wire.columns import Matrix
+from traceml.wire.columns import Records
 
 nanoseconds = st.lists(st.floats(1e3, 1e12), min_size=1, max_size=200)
 BUCKET = 2 ** (1 / 16) - 1  # a bucket's width, as a ratio
 
 
-def one_rank(step_ns: Sequence[float]) -> Matrix:
-    return make_records(range(len(step_ns)), step_ns=step_ns).values[:, np.newaxis]
-
-
 def whole_run_of(step_ns: Sequence[float]) -> WholeRun:
+    return after(make_records(range(len(step_ns)), step_ns=step_ns))
+
+
+def after(*parts: Records) -> WholeRun:
+    """The run of one rank that told this."""
     whole = WholeRun()
-    whole.add((0,), one_rank(step_ns))
+    for records in parts:
+        whole.add((0,), ("",), *side_by_side(records))
     return whole
 
 
@@ -53,7 +56,7 @@ def test_quantiles_are_within_five_percent(step_ns: list[float]) -> None:
 
 def test_a_steps_length_is_its_maximum_over_the_ranks() -> None:
     whole = WholeRun()
-    whole.add((0, 1), np.concatenate([one_rank([1e9]), one_rank([3e9])], axis=1))
+    whole.add((0, 1), ("", ""), *lasting([1000.0], [3000.0]))
     assert whole.quantiles_seconds() == pytest.approx(
         {"p50": 3.0, "p90": 3.0, "p95": 3.0, "p99": 3.0, "max": 3.0}
     )
@@ -66,29 +69,45 @@ def test_a_run_without_steps_has_no_quantiles_and_no_statistics() -> None:
 
 
 def test_values_that_were_not_measured_are_left_out_of_the_mean() -> None:
-    whole = WholeRun()
-    values = make_records(range(3), step_ns=1e6, h2d_ns=[4e6, np.nan, 2e6]).values
-    whole.add((0,), values[:, np.newaxis])
+    whole = after(make_records(range(3), step_ns=1e6, h2d_ns=[4e6, np.nan, 2e6]))
     phases = whole.statistics().ranks[0].phases
     assert phases == {"h2d": pytest.approx(0.003, rel=BUCKET)}
 
 
 def test_a_rank_keeps_its_values_when_ranks_come_in_another_order_or_anew() -> None:
     whole = WholeRun()
-    whole.add((0, 1), np.concatenate([one_rank([1e9]), one_rank([2e9])], axis=1))
-    whole.add((1, 0), np.concatenate([one_rank([2e9]), one_rank([1e9])], axis=1))
-    whole.add((2,), one_rank([4e9]))
+    whole.add((0, 1), ("", ""), *lasting([1000.0], [2000.0]))
+    whole.add((1, 0), ("", ""), *lasting([2000.0], [1000.0]))
+    whole.add((2,), ("",), *lasting([4000.0]))
     seconds = {rank: of.step_seconds for rank, of in whole.statistics().ranks.items()}
     assert seconds == pytest.approx({0: 1.0, 1: 2.0, 2: 4.0})
     assert whole.statistics().steps == 3
 
 
 def test_memory_peaks_are_kept_for_the_whole_run() -> None:
-    whole = WholeRun()
-    for peak in (5.0, 9.0, np.nan, 7.0):
-        values = make_records([0], step_ns=1e6, resident_bytes=peak).values
-        whole.add((0,), values[:, np.newaxis])
-    assert whole.statistics().memory_peaks == {0: 9.0}
+    peaks = [(5.0, 2.0), (9.0, np.nan), (np.nan, 3.0), (7.0, 1.0)]
+    whole = after(
+        *(
+            make_records([0], step_ns=1e6, resident_bytes=resident, allocated_bytes=allocated)
+            for resident, allocated in peaks
+        )
+    )
+    assert whole.statistics().memory_peaks == {"rss": {0: 9.0}, "allocated": {0: 3.0}}
+
+
+def test_the_devices_memory_is_followed_and_steps_without_it_are_left_out() -> None:
+    allocated = [np.nan if step % 7 == 0 else 2.0 for step in range(290)]
+    whole = after(
+        make_records(range(10), step_ns=1e6, resident_bytes=900.0),
+        make_records(range(10, 300), step_ns=1e6, resident_bytes=900.0, allocated_bytes=allocated),
+    )
+    trend = whole.memory_trends()[0]
+    assert (trend.steps, trend.middle_bytes, trend.recent_bytes) == (300, 2.0, 2.0)
+
+
+def test_the_resident_set_is_followed_where_there_is_no_device() -> None:
+    whole = after(make_records(range(100), step_ns=1e6, resident_bytes=900.0))
+    assert whole.memory_trends()[0].recent_bytes == 900.0
 
 
 def test_a_long_run_takes_no_more_memory_than_a_short_one() -> None:

@@ -48,7 +48,7 @@ def test_a_rank_says_hello_sends_its_steps_and_says_goodbye(
     batch = encode(timed_records(range(5)), 1)
     push = client.push(pb.PushRequest(session="s", heartbeat=heartbeat, batch=batch), timeout=10)
     client.goodbye(pb.GoodbyeRequest(session="s", heartbeat=heartbeat), timeout=10)
-    snapshot = collector.snapshot(host=None)
+    snapshot = collector.snapshot()
     assert (hello.protocol, push.acknowledged) == (PROTOCOL, 1)
     assert snapshot.steps.completed == 5
     assert (snapshot.ranks[0].phase, snapshot.ranks[0].parted) == ("forward", True)
@@ -60,7 +60,7 @@ def test_a_rank_that_is_too_new_is_told_what_to_do(client: Client, collector: Co
     assert f"speaks protocol {PROTOCOL + 1}" in error.details()
     assert f"this sidecar at most {PROTOCOL}" in error.details()
     assert "update the sidecar" in error.details()
-    assert collector.snapshot(host=None).notes == (error.details(),)
+    assert collector.snapshot().notes == (error.details(),)
 
 
 def test_an_older_rank_is_welcome(client: Client) -> None:
@@ -81,7 +81,7 @@ def test_a_malformed_batch_is_acknowledged_counted_and_noted(
 ) -> None:
     client.hello(hello_request("s", make_identity(0, 1)), timeout=10)
     push = client.push(pb.PushRequest(session="s", batch=malformed_batch(4)), timeout=10)
-    snapshot = collector.snapshot(host=None)
+    snapshot = collector.snapshot()
     assert push.acknowledged == 4
     assert snapshot.ranks[0].records_dropped["malformed"] == 3
     assert snapshot.ranks[0].records_received == 0

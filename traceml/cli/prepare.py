@@ -10,6 +10,7 @@ from typing import Any
 
 from traceml.cli import rundir
 from traceml.cli.errors import CANNOT_CREATE, CommandError
+from traceml.cli.policy import read_policy
 from traceml.sidecar.config import Config, RunIdentity
 from traceml.sidecar.launch import socket_endpoint
 from traceml.sidecar.listen import address, bind
@@ -37,6 +38,7 @@ def prepare(
     textfiles: Path | None = chosen["textfile_dir"]
     if textfiles is not None and not textfiles.is_dir():
         raise CommandError(f"--textfile-dir: no such folder: {textfiles}", CANNOT_CREATE)
+    policy = read_policy(chosen["policy"])
     listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
     directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
     run = RunIdentity(
@@ -55,6 +57,7 @@ def prepare(
         textfile_dir=textfiles and textfiles.absolute(),
         linger_seconds=chosen["linger"],
         journal_max_bytes=chosen["journal_max_mb"] * 2**20,
+        policy=policy,
     )
     return config, listener
 

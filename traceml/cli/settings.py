@@ -109,6 +109,8 @@ SHARED = (
     Setting("journal_max_mb", _journal_max_mb, DEFAULT_MAX_MB, "MB",
             f"how large the run's journal may become, at least {MIN_MAX_MB} "
             f"(default: {DEFAULT_MAX_MB})"),
+    Setting("policy", _path, None, "FILE",
+            "thresholds of the diagnoses, TOML (`traceml policy` prints the defaults)"),
     Setting("interval", _interval, 1.0, "SECONDS",
             "how often the figures are made anew (default: 1)"),
 )  # fmt: skip

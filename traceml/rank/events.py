@@ -6,9 +6,13 @@ later, by `replay`, on the sender's thread.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from time import perf_counter_ns as clock
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traceml.rank.device import DeviceClock
 
 # With the time at which it happened.
 (
@@ -19,6 +23,8 @@ from typing import Any
 ) = range(24)  # fmt: skip
 # With a value.
 BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED = range(24, 30)
+# Of the device's clock: it begins, so many marks had these times, it ends.
+DEVICE, DEVICE_TIMES, DEVICE_END = range(30, 33)
 
 # What it is, when it was or how much, and on which thread.
 Entry = tuple[int, Any, int]
@@ -41,13 +47,16 @@ class Recorder:
     """
 
     __slots__ = (
-        "_entries", "append", "attention", "blind", "faults", "in_forward", "notes",
-        "optimizers_made", "price_ns", "scopes", "thread",
+        "_entries", "append", "attention", "blind", "device", "faults", "in_forward", "keep",
+        "notes", "optimizers_made", "price_ns", "scopes", "thread",
     )  # fmt: skip
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = CAPACITY, divertible: bool = False) -> None:
         self._entries: deque[Entry] = deque(maxlen=capacity)
-        self.append: Callable[[Entry], None] = self._entries.append
+        self.keep: Callable[[Entry], None] = self._entries.append
+        # Hooks hold on to what this is now, and only a partial can be changed afterwards.
+        self.append: Callable[[Entry], None] = partial(self.keep) if divertible else self.keep
+        self.device: DeviceClock | None = None  # the clock that entries also go by
         self.thread = get_ident()
         self.scopes = 0
         self.in_forward = False  # a root is being called: calls within it are part of it
@@ -61,6 +70,17 @@ class Recorder:
     def silence(self) -> None:
         """Let no entry count any more, for good."""
         self.thread = NOBODY
+
+    @property
+    def is_divertible(self) -> bool:
+        """Whether entries can be passed to something else."""
+        return isinstance(self.append, partial)
+
+    def divert(self, to: Callable[[Entry], None]) -> None:
+        """From now on hooks pass their entries to this, where that can be; it has to keep them."""
+        if self.is_divertible:
+            setstate: Any = self.append.__setstate__  # type: ignore[attr-defined]
+            setstate((to, (), {}, None))
 
     def finish(self) -> None:
         """A scope of the user's ends."""

@@ -18,6 +18,7 @@ from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
 
 from traceml.rank.batch import shape_of
+from traceml.rank.device import may_be_used
 from traceml.rank.events import (
     BACKWARD,
     BACKWARD_END,
@@ -65,7 +66,7 @@ def install(
         wait = _around(recorder, WAIT, WAIT_END)
         patches.replace(torch._C._distributed_c10d.Work, "wait", wait)
         patches.replace(torch.distributed, "_broadcast_coalesced", wait)
-    if _is_built_for_accelerators():
+    if may_be_used():
         hook_copies(recorder, patches)
 
 
@@ -86,14 +87,6 @@ def _tell_torchscript(stand_in: Any, operator: str) -> None:
     register = getattr(torch.jit._builtins, "_register_builtin", None)
     if register is not None:
         register(stand_in, operator)
-
-
-def _is_built_for_accelerators() -> bool:
-    """Whether this torch could use one. Asking for a device would start its driver,
-    and a process that forks after that can't use it in its children.
-    """
-    kinds = (getattr(torch.version, kind, None) for kind in ("cuda", "hip", "xpu"))
-    return any(kinds) or bool(torch.backends.mps.is_built())
 
 
 def _iterate(recorder: Recorder) -> Make:
@@ -152,11 +145,18 @@ def _copy(recorder: Recorder) -> Make:
         def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not self.is_cpu:
                 return original(self, *args, **kwargs)
-            since = clock()
+            since, device = clock(), recorder.device
+            before = device.stamp() if device else None  # that it is a copy shows afterwards
             copied = original(self, *args, **kwargs)
             if not copied.is_cpu:
-                append((COPY, since, get_ident()))
+                begun = (COPY, since, get_ident())
+                if device:
+                    device.append(begun, before)
+                else:
+                    append(begun)
                 append((COPY_END, clock(), get_ident()))
+            elif device and before:
+                device.release(before)
             return copied
 
         return copy

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import torch
 
 from traceml import __version__
+from traceml.rank import memory
 from traceml.rank.world import from_environment, rank_and_world_size
 from traceml.wire.telemetry_pb2 import Identity
 
 
-def identify(models: Sequence[torch.nn.Module]) -> Identity:
-    """Describe this process and the models it trains."""
+def identify(models: Sequence[torch.nn.Module], device: torch.device) -> Identity:
+    """Describe this process, the models it trains, and the device it trains them on."""
     rank, world_size = rank_and_world_size()
     everything = {id(p): p for model in models for p in model.parameters()}
     parameters = [parameter for parameter in everything.values() if parameter.requires_grad]
-    device = parameters[0].device if parameters else torch.device("cpu")
     return Identity(
         rank=rank,
         local_rank=from_environment("LOCAL_RANK", rank),
@@ -34,6 +34,7 @@ def identify(models: Sequence[torch.nn.Module]) -> Identity:
         torch=torch.__version__,
         python=platform.python_version(),
         traceml=__version__,
+        memory_limit_bytes=memory.limit_bytes(device),
     )
 
 

@@ -9,6 +9,7 @@ from traceml.rank.slots import (
     DATALOADER,
     ELEMENTS,
     END_NS,
+    ENDS,
     IDLE,
     LOSS,
     OTHER,
@@ -92,4 +93,4 @@ class Phases:
 
     def _charge(self, now: int) -> None:
         self.row[self.current] += now - self.since
-        self.since = now
+        self.row[ENDS + self.current] = self.since = now

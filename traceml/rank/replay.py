@@ -17,6 +17,7 @@ from traceml.rank.slots import (
     COLLECTIVE_WAIT,
     DATALOADER,
     ELEMENTS,
+    ENDS,
     ENTRIES,
     FORWARD,
     FORWARDS,
@@ -97,6 +98,13 @@ class Replay:
         if self._known or self._by_hand:
             self._emit_ended()
         return self._take()
+
+    @property
+    def tags(self) -> int:
+        """What the step under way is known to be, so far."""
+        tags = self.phases.row[TAGS]
+        rare = (s for s in (_EVALUATED, _ASKED_ANOTHER) if tags & s and self._is_exception(s))
+        return tags & ~(_EVALUATED | _ASKED_ANOTHER) | (Tag.EVAL if any(rare) else 0)
 
     def _take(self) -> list[Row]:
         rows, self._rows = self._rows, []
@@ -213,6 +221,7 @@ class Replay:
         row[BACKWARDS] += 1
         if row[FORWARDS]:
             row[FORWARD] += row[LOSS]
+            row[ENDS + FORWARD] = max(row[ENDS + FORWARD], row[ENDS + LOSS])
             row[LOSS] = 0
         self._unclaimed = False
         self._boundary.active()
@@ -337,9 +346,12 @@ class Replay:
     def _judge_evaluation(self, row: Row, sign: int) -> None:
         """An evaluation is the exception. What is done in most steps is part of them."""
         row[TAGS] &= ~sign
-        self._evaluated[sign] += 1
-        if 2 * self._evaluated[sign] <= self.steps + 1:
+        if self._is_exception(sign):
             row[TAGS] |= Tag.EVAL
+        self._evaluated[sign] += 1
+
+    def _is_exception(self, sign: int) -> bool:
+        return 2 * (self._evaluated[sign] + 1) <= self.steps + 1
 
     def _look_for_blindness(self, row: Row) -> None:
         if row[FORWARDS]:

@@ -12,10 +12,13 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from traceml.rank import process
+import torch
+
+from traceml.rank import memory, process
+from traceml.rank.clocks import Clocks, Step
 from traceml.rank.events import Recorder
-from traceml.rank.replay import Replay
-from traceml.rank.slots import PHASE_NAMES, Row, to_records
+from traceml.rank.memory import Memory
+from traceml.rank.slots import PHASE_NAMES, to_records
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.left import leave, was_served
@@ -41,12 +44,15 @@ class Sender(threading.Thread):
         identity: pb.Identity,
         endpoint: str = "",
         metadata: tuple[tuple[str, str], ...] = (),
+        device: torch.device | None = None,
     ) -> None:
         super().__init__(name="traceml-sender", daemon=True)
         self._endpoint = endpoint  # for what can't be delivered there
         self._metadata = metadata
         self._recorder = recorder
-        self._replay = Replay(recorder)
+        self._clocks = Clocks(recorder, recorder.device)
+        self._device = device or torch.device("cpu")
+        self._memory = Memory()
         self._channel = channel
         self._client = Client(channel)
         self._identity = identity
@@ -64,7 +70,6 @@ class Sender(threading.Thread):
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
         self._collect_at = 0.0
-        self._resident_bytes: int | None = None
         self._deadline: float | None = None
         self._call: Any = None
         self._settle: Callable[[Any], None] = self._on_hello
@@ -129,16 +134,16 @@ class Sender(threading.Thread):
 
     def _collect(self) -> None:
         self._collect_at = monotonic() + TICK_SECONDS
-        self._resident_bytes = process.resident_bytes()
-        self._keep(self._replay.feed(*self._recorder.take()))
+        self._memory = memory.read(self._device)
+        self._keep(self._clocks.feed(*self._recorder.take()))
         if self._deadline is not None and not self._settled:
             self._settled = True
-            self._keep(self._replay.finish())
+            self._keep(self._clocks.finish())
 
-    def _keep(self, rows: list[Row]) -> None:
-        for first in range(0, len(rows), BATCH_RECORDS):
-            part = rows[first : first + BATCH_RECORDS]
-            records = to_records(part, self._recorder.price_ns, self._resident_bytes)
+    def _keep(self, steps: list[Step]) -> None:
+        for first in range(0, len(steps), BATCH_RECORDS):
+            rows, timed = zip(*steps[first : first + BATCH_RECORDS], strict=True)
+            records = to_records(rows, self._recorder.price_ns, self._memory, timed)
             self._sequence += 1
             self._backlog.append(encode(records, self._sequence, self._made))
             self._made += len(records)
@@ -219,15 +224,17 @@ class Sender(threading.Thread):
         self._parted = True
 
     def _heartbeat(self) -> pb.Heartbeat:
-        replay = self._replay
+        replay = self._clocks.replay
         return pb.Heartbeat(
             step=replay.steps,
             phase=PHASE_NAMES[replay.phases.current],
             since_ns=replay.phases.since,
             cpu_seconds=process.cpu_seconds(),
-            resident_bytes=self._resident_bytes or 0,
+            resident_bytes=self._memory.resident_bytes or 0,
             dropped_ring=replay.dropped,
             dropped_backlog=self._dropped_backlog,
             faults=self._recorder.faults,
             notes=list(self._recorder.notes),
+            tags=replay.tags,
+            allocation_retries=self._memory.allocation_retries or 0,
         )

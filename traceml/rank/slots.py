@@ -8,7 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceml.wire.columns import PHASES, VALUES, Records
+from traceml.rank.memory import Memory
+from traceml.wire.columns import (
+    DEVICE_TIMES,
+    MARKED,
+    PHASES,
+    TIMES,
+    VALUES,
+    Integers,
+    Matrix,
+    Records,
+)
 
 IDLE = 0  # before the first step: collected, never reported
 DATALOADER, H2D, FORWARD, BACKWARD, OPTIMIZER, COLLECTIVE_WAIT, OTHER = range(1, 8)
@@ -17,7 +27,9 @@ STEP, END_NS, TAGS, SAMPLES, ELEMENTS = range(9, 14)
 ENTRIES = 14  # written in this step, to price our own overhead
 FORWARDS, BACKWARDS = 15, 16  # how many of each
 UNMARKED = 17  # backwards that ended without their gradients-ready mark
-WIDTH = 18
+UNTIMED = 18  # marks without a time: what was measured between them is worth nothing
+ENDS = 19  # when each phase was last left, in the order of the phases, LOSS included
+WIDTH = ENDS + LOSS + 1
 
 ABSENT = -1
 
@@ -26,6 +38,8 @@ PHASE_NAMES = ("", *PHASES, "forward")
 Row = list[int]
 
 _PHASES = slice(DATALOADER, OTHER + 1)
+_DEVICE_TIMES = slice(len(TIMES), len(TIMES) + len(DEVICE_TIMES))
+_NOT_TIMED: Row = [int(slot == UNTIMED) for slot in range(WIDTH)]
 
 
 def joined(first: Row, second: Row) -> Row:
@@ -33,16 +47,46 @@ def joined(first: Row, second: Row) -> Row:
     row = [b if a < 0 else a if b < 0 else a + b for a, b in zip(first, second, strict=True)]
     row[END_NS] = second[END_NS]
     row[TAGS] = first[TAGS] | second[TAGS]
+    row[ENDS:] = [max(a, b) for a, b in zip(first[ENDS:], second[ENDS:], strict=True)]
     return row
 
 
-def to_records(rows: Sequence[Row], entry_ns: int, resident_bytes: int | None) -> Records:
+def to_records(
+    rows: Sequence[Row], entry_ns: int, memory: Memory, device: Sequence[Row | None] = ()
+) -> Records:
     """Turn finished rows into columns, absent values into NaN.
 
-    `entry_ns` is the price of an entry, `resident_bytes` the process's at this time.
+    `entry_ns` is the price of an entry, `memory` what is in use at this time, and `device`
+    the same steps by the device's clock, if there is one.
     """
-    table = np.array(rows, dtype=np.int64).reshape(-1, WIDTH)
+    table = _table(rows)
     values = np.full((len(table), len(VALUES)), np.nan)
+    values[:, : len(TIMES)] = times(table)
+    if any(device):
+        values[:, _DEVICE_TIMES] = device_times(_table([row or _NOT_TIMED for row in device]))
+    columns = {
+        "overhead_ns": table[:, ENTRIES] * entry_ns,
+        "resident_bytes": _or_nan(memory.resident_bytes),
+        "allocated_bytes": _or_nan(memory.allocated_bytes),
+        "reserved_bytes": _or_nan(memory.reserved_bytes),
+        "samples": np.where(table[:, SAMPLES] < 0, np.nan, table[:, SAMPLES]),
+        "elements": np.where(table[:, ELEMENTS] < 0, np.nan, table[:, ELEMENTS]),
+    }
+    for name, column in columns.items():
+        values[:, VALUES.index(name)] = column
+    return Records(table[:, STEP], table[:, TAGS], values)
+
+
+def _table(rows: Sequence[Row]) -> Integers:
+    return np.array(rows, dtype=np.int64).reshape(-1, WIDTH)
+
+
+def _or_nan(value: int | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def times(table: Integers) -> Matrix:
+    """What rows say in TIMES: the step and its phases, where they ended, and the step's end."""
     phases = table[:, _PHASES].astype(np.float64)
     phases[phases < 0] = np.nan
     phases[:, OTHER - DATALOADER] += table[:, LOSS]
@@ -54,16 +98,22 @@ def to_records(rows: Sequence[Row], entry_ns: int, resident_bytes: int | None) -
     unmarked = table[:, UNMARKED] > 0
     for slot in (BACKWARD, COLLECTIVE_WAIT):
         phases[unmarked, slot - DATALOADER] = np.nan
-    resident = np.nan if resident_bytes is None else float(resident_bytes)
-    columns = {
-        "step_ns": step_ns,
-        "overhead_ns": table[:, ENTRIES] * entry_ns,
-        "resident_bytes": resident,
-        "samples": np.where(table[:, SAMPLES] < 0, np.nan, table[:, SAMPLES]),
-        "elements": np.where(table[:, ELEMENTS] < 0, np.nan, table[:, ELEMENTS]),
-    }
-    for name, column in columns.items():
-        values[:, VALUES.index(name)] = column
-    first = VALUES.index(f"{PHASES[0]}_ns")
-    values[:, first : first + len(PHASES)] = phases
-    return Records(table[:, STEP], table[:, END_NS], table[:, TAGS], values)
+    end_ns = table[:, END_NS].astype(np.float64)
+    marked = slice(0, len(MARKED))
+    left = table[:, ENDS + DATALOADER : ENDS + OTHER][:, marked].astype(np.float64)
+    left[(left <= 0) | np.isnan(phases[:, marked])] = np.nan
+    ends = end_ns[:, np.newaxis] - left
+    return np.column_stack((step_ns, phases, ends, end_ns))
+
+
+def device_times(table: Integers) -> Matrix:
+    """What rows say in DEVICE_TIMES. The step's end is counted from the end of its last
+    exchange, or else of its backward: devices share no clock, but leave an exchange together.
+    """
+    values = times(table)
+    exchanged = table[:, ENDS + COLLECTIVE_WAIT]
+    left = np.where(exchanged > 0, exchanged, table[:, ENDS + BACKWARD]).astype(np.float64)
+    left[left <= 0] = np.nan
+    values[:, -1] = table[:, END_NS] - left
+    values[table[:, UNTIMED] > 0] = np.nan
+    return np.maximum(values, 0.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import get_worker_info
 
+from traceml.rank import device as devices
 from traceml.rank import hooks, inject
 from traceml.rank.dynamo import aside, hide, hook_compilation
 from traceml.rank.events import ABANDON, DISTRIBUTED, NOBODY, SCOPE, TAG, Recorder
@@ -36,7 +37,7 @@ class Tracer(AbstractContextManager[None]):
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
-        self.recorder = Recorder()
+        self.recorder = Recorder(divertible=devices.may_be_used())
         self._ready = ReadyMark(self.recorder)
         self._roots = Roots(self.recorder, self._ready)
         self._patches = Patches()
@@ -133,9 +134,11 @@ class Tracer(AbstractContextManager[None]):
         if is_distributed():
             self.recorder.note(DISTRIBUTED)
         self._roots.look()
-        channel = open_channel(self._endpoint)
-        identity, shown = identify(self._roots.modules), call_metadata(self._endpoint)
-        self._sender = Sender(self.recorder, channel, identity, self._endpoint, shown)
+        device = devices.trained_on(self._roots.modules)
+        devices.keep_time(self.recorder, device)
+        channel, shown = open_channel(self._endpoint), call_metadata(self._endpoint)
+        identity = identify(self._roots.modules, device)
+        self._sender = Sender(self.recorder, channel, identity, self._endpoint, shown, device)
         self._sender.start()
         # A program that the training starts is no rank of it.
         os.environ.pop(ENDPOINT_VARIABLE, None)
@@ -159,7 +162,7 @@ class Tracer(AbstractContextManager[None]):
 
     def _hook_dynamo(self, dynamo: Any) -> None:
         hook_compilation(dynamo, self.recorder, self._patches)
-        hide(dynamo, (*self._ready.callbacks, torch.autograd.backward))
+        hide(dynamo, (*self._ready.callbacks, torch.autograd.backward, *devices.CALLBACKS))
 
     def _fail(self, error: Exception) -> None:
         self.recorder.faults += 1
@@ -183,5 +186,8 @@ class Tracer(AbstractContextManager[None]):
             self.unhook()
 
     def _at_exit(self) -> None:
-        if self._sender is not None:
-            self._sender.close()
+        if self._sender is None:
+            return
+        if self.recorder.device is not None and get_ident() == self.recorder.thread:
+            self.recorder.device.settle()
+        self._sender.close()

@@ -6,10 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from traceml import __version__
-from traceml.diagnosis.finding import Finding
+from traceml.diagnosis.finding import Diagnosis, Finding, primary
 from traceml.files import write_atomically
 from traceml.report.text import summary_text
-from traceml.snapshot import Absence, Coverage, RankState, Run, Snapshot, Spread, Telemetry
+from traceml.snapshot import (
+    Absence,
+    Coverage,
+    GpuUse,
+    RankState,
+    Run,
+    Snapshot,
+    Spread,
+    Telemetry,
+)
 
 SCHEMA_VERSION = 1
 JSON_NAME = "final_summary.json"
@@ -26,15 +35,15 @@ def write_summary(snapshot: Snapshot, directory: Path) -> None:
 
 def summary(snapshot: Snapshot) -> dict[str, Any]:
     """The summary as a document; what was not measured is left out."""
-    findings = {finding.domain: finding for finding in snapshot.findings}
+    diagnoses = snapshot.whole_diagnoses
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": _run(snapshot.run),
-        "primary_diagnosis": _finding(findings["step_time"]),
-        "step_time": {**_section(findings["step_time"]), **_step_time(snapshot)},
-        "step_memory": {**_section(findings["step_memory"]), **_step_memory(snapshot)},
-        "system": {**_section(findings["system"]), **_system(snapshot)},
-        "process": _section(findings["process"]),
+        "primary_diagnosis": _finding(primary(diagnoses)),
+        "step_time": {**_section(diagnoses["step_time"]), **_step_time(snapshot)},
+        "step_memory": {**_section(diagnoses["step_memory"]), **_step_memory(snapshot)},
+        "system": {**_section(diagnoses["system"]), **_system(snapshot)},
+        "process": _section(diagnoses["process"]),
         "ranks": [_rank(snapshot, rank) for rank in snapshot.ranks],
         "absent_ranks": [_absence(absence) for absence in snapshot.absent],
         "telemetry": _telemetry(snapshot.telemetry),
@@ -69,18 +78,28 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "domain": finding.domain,
         "state": finding.state,
         "severity": finding.severity,
+        "rank": finding.rank,
+        "phase": finding.phase,
         "summary": finding.summary,
+        "action": finding.action or None,
+        "lost_seconds_per_step": finding.lost_seconds_per_step,
+        "chronic": finding.chronic,
+        "confidence": finding.confidence,
+        "evidence": dict(finding.evidence or {}),
     }
 
 
-def _section(finding: Finding) -> dict[str, Any]:
-    return {"diagnosis": _finding(finding), "findings": [_finding(finding)]}
+def _section(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "diagnosis": _finding(diagnosis.primary),
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+    }
 
 
 def _step_time(snapshot: Snapshot) -> dict[str, Any]:
     steps, whole = snapshot.steps, snapshot.whole
     return {
-        "clock": "cpu",
+        "clock": whole.clock,
         "steps": {
             "completed": steps.completed,
             "incomplete": sum(steps.incomplete.values()),
@@ -96,12 +115,36 @@ def _step_time(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _step_memory(snapshot: Snapshot) -> dict[str, Any]:
-    return {"kind": "rss", "peak": _spread(snapshot.whole.memory, "_bytes")}
+    memory = snapshot.whole.memory
+    kind = "allocated" if "allocated" in memory else "rss"
+    return {
+        "kind": kind,
+        "peak": _spread(memory.get(kind), "_bytes"),
+        "peaks": {kind: _spread(spread, "_bytes") for kind, spread in memory.items()},
+    }
 
 
 def _system(snapshot: Snapshot) -> dict[str, Any]:
-    host = snapshot.host
-    return {} if host is None else {"host_memory_size_bytes": host.memory_size_bytes}
+    host, use = snapshot.host, snapshot.host_whole
+    return {
+        "host_memory_size_bytes": None if host is None else host.memory_size_bytes,
+        "host_memory_peak_ratio": use.memory_ratio,
+        "host_cpu_utilization_ratio": use.cpu_utilization_ratio,
+        "gpus": [_gpu(gpu) for gpu in use.gpus],
+    }
+
+
+def _gpu(gpu: GpuUse) -> dict[str, Any]:
+    return {
+        "gpu": gpu.index,
+        "uuid": gpu.uuid,
+        "utilization_ratio": gpu.utilization_ratio,
+        "memory_peak_ratio": gpu.memory_ratio,
+        "temperature_peak_celsius": gpu.temperature_celsius,
+        "power_ratio": gpu.power_ratio,
+        "throttled_ratio": gpu.throttled_ratio,
+        "throttled": list(gpu.throttled),
+    }
 
 
 def _spread(spread: Spread | None, unit: str) -> dict[str, Any] | None:
@@ -126,8 +169,17 @@ def _rank(snapshot: Snapshot, rank: RankState) -> dict[str, Any]:
         "step_seconds": times.step_seconds if times else None,
         "own_seconds": times.own_seconds if times else None,
         "phases": dict(times.phases) if times else {},
-        "memory": {"rss_peak_bytes": snapshot.whole.memory_peaks.get(rank.rank)},
-        "process": {"cpu_seconds": rank.cpu_seconds},
+        "group": rank.group or None,
+        "lost_seconds": sum(rank.lost_seconds.values()),
+        "lost_seconds_by_phase": {p: s for p, s in rank.lost_seconds.items() if s},
+        "memory": {
+            **{
+                f"{kind}_peak_bytes": peaks.get(rank.rank)
+                for kind, peaks in snapshot.whole.memory_peaks.items()
+            },
+            "limit_bytes": rank.memory_limit_bytes,
+        },
+        "process": {"cpu_seconds": rank.cpu_seconds, "cpu_cores": rank.cpu_cores},
         "samples": rank.samples,
         "left_in_good_order": rank.parted,
         "last_step": rank.step,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from traceml.report import units
+from traceml import units
 from traceml.snapshot import Spread, Statistics
 from traceml.wire.columns import PHASES
 

@@ -4,11 +4,13 @@ import textwrap
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from traceml.report import units
+from traceml import units
+from traceml.diagnosis.finding import DOMAINS, Finding, primary, title
 from traceml.report.table import phase_table, rank_table
 from traceml.snapshot import Run, Snapshot, Steps
 
 WIDTH = 100
+_PLAIN = ("NO_DATA", "NORMAL", "BALANCED", "COMPUTE_BOUND")  # nothing to add to the first finding
 _NAME_WIDTH = 45  # the title also says how the run ended
 
 
@@ -17,7 +19,8 @@ def summary_text(snapshot: Snapshot) -> str:
     run, whole = snapshot.run, snapshot.whole
     lines = [_title(run), _setting(snapshot)]
     if run.world_size is not None:
-        lines += [_steps(snapshot.steps, whole.steps), "", *phase_table(whole)]
+        lines += [_steps(snapshot.steps, whole.steps), "", *verdict_lines(snapshot), ""]
+        lines += phase_table(whole)
         if len(whole.ranks) > 1:
             lines += ["", *rank_table(whole)]
         lines += ["", *_facts(snapshot)]
@@ -25,6 +28,32 @@ def summary_text(snapshot: Snapshot) -> str:
     for note in (*_left_behind(snapshot), *notes, *_covers(snapshot)):
         lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in lines)
+
+
+def verdict_lines(snapshot: Snapshot) -> Iterator[str]:
+    """What is to be said of the run: the primary finding, why, what next; then all others."""
+    first = primary(snapshot.whole_diagnoses)
+    yield _headline(first)
+    yield from _wrapped(first.summary, "  ")
+    if first.action:
+        yield from _wrapped(f"Next: {first.action}", "  ")
+    for domain in DOMAINS:
+        for finding in snapshot.whole_diagnoses[domain].findings:
+            if finding is not first and finding.state not in _PLAIN:
+                yield from _wrapped(f"Also {_headline(finding)}: {finding.summary}", "")
+
+
+def _headline(finding: Finding) -> str:
+    rank = "" if finding.rank is None else f"rank {finding.rank}"
+    where = ", ".join(part for part in (rank, finding.phase) if part)
+    passing = ", passing" if finding.chronic is False else ""
+    unsure = f", {finding.confidence} confidence" if finding.confidence != "high" else ""
+    what = f"{title(finding.state)} ({finding.severity}{passing}{unsure})"
+    return f"{what}  {where}".rstrip()
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _title(run: Run) -> str:
@@ -55,13 +84,15 @@ def _steps(steps: Steps, judged: int) -> str:
 
 
 def _facts(snapshot: Snapshot) -> Iterator[str]:
-    quantiles, memory = snapshot.steps.quantiles_seconds, snapshot.whole.memory
+    quantiles = snapshot.steps.quantiles_seconds
     if quantiles:
         spans = (f"{name} {units.seconds(value)}" for name, value in quantiles.items())
         yield f"Steps {', '.join(spans)}"
-    if memory is not None:
+    for kind, memory in snapshot.whole.memory.items():
+        name = "resident" if kind == "rss" else kind
         worst = f"{units.bytes_(memory.worst)} on r{memory.worst_rank}"
-        yield f"Peak resident memory {worst}, median {units.bytes_(memory.median)}"
+        yield f"Peak {name} memory {worst}, median {units.bytes_(memory.median)}"
+    yield from _stragglers(snapshot)
     telemetry = snapshot.telemetry
     cost = units.seconds(telemetry.overhead_seconds_per_step)
     lost = f"{_count(sum(telemetry.records_dropped.values()), 'record')} lost"
@@ -70,6 +101,20 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
     restarts = telemetry.sidecar_restarts
     again = f", its sidecar restarted {_count(restarts, 'time')}" if restarts else ""
     yield f"TraceML itself: {cost} a step on the training thread, {lost}{again}"
+
+
+def _stragglers(snapshot: Snapshot) -> Iterator[str]:
+    """What the run has cost for ranks that others waited for."""
+    by_rank = {rank.rank: rank.lost_seconds for rank in snapshot.ranks}
+    lost = {rank: sum(by_phase.values()) for rank, by_phase in by_rank.items()}
+    most = max(lost, key=lost.__getitem__, default=None)
+    if most is None or not lost[most]:
+        return
+    phase = max(by_rank[most], key=by_rank[most].__getitem__)
+    yield (
+        f"Waited for stragglers: {units.seconds(sum(lost.values()))} in all, "
+        f"{units.seconds(lost[most])} of it for r{most}, most in {phase}"
+    )
 
 
 def _left_behind(snapshot: Snapshot) -> Iterator[str]:

@@ -12,7 +12,7 @@ from traceml.wire.columns import VALUES, Integers, Matrix, Records
 
 BUFFER_BYTES = 16 * 2**20
 MAX_PENDING_STEPS = 16_384
-MIN_PENDING_STEPS = 256
+MIN_PENDING_STEPS = 96
 
 _BUFFERS = ("_values", "_tags", "_present", "_done")
 

@@ -5,22 +5,25 @@ same entries in the same order make the same state, today and when they are read
 again from the journal.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from traceml.diagnosis.finding import DOMAINS, no_data
+from traceml.diagnosis.diagnose import diagnosed
+from traceml.diagnosis.policy import Policy
 from traceml.sidecar import absence
 from traceml.sidecar.align import AlignedSteps, Aligner
 from traceml.sidecar.config import RunIdentity
+from traceml.sidecar.hostbook import HostBook
 from traceml.sidecar.notes import Notes, service_notes
 from traceml.sidecar.rank import Rank
 from traceml.sidecar.refusal import REASONS, ProtocolTooNewError
 from traceml.sidecar.sessions import Sessions, check_hello
 from traceml.sidecar.steps import StepBook
-from traceml.snapshot import Host, RankState, Run, Snapshot, Telemetry
+from traceml.snapshot import RankState, Run, Snapshot, Telemetry
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, decode
 
@@ -28,7 +31,7 @@ Reply: TypeAlias = pb.HelloReply | pb.PushReply | pb.GoodbyeReply | None
 
 _SAVED = (
     "unjournaled", "_sessions", "_aligner", "_incomplete", "_book", "_state", "_exit_code",
-    "_ended_at", "_starts", "_restarts", "_host_memory_bytes", "_notes",
+    "_ended_at", "_starts", "_restarts", "_host", "_notes", "_policy",
 )  # fmt: skip
 
 
@@ -50,8 +53,9 @@ class Collector:
         self._ended_at: float | None = None
         self._starts = 0
         self._restarts = 0
-        self._host_memory_bytes: float | None = None
+        self._host = HostBook()
         self._notes = Notes()
+        self._policy: dict[str, float] = {}  # what differs from the defaults
 
     def save(self) -> dict[str, Any]:
         """All that `load` needs to go on from here."""
@@ -94,6 +98,8 @@ class Collector:
             self._end(entry.ended, entry.at)
         elif what == "excused":
             self._excuse(entry.excused.rank, entry.at)
+        elif what == "sampled":
+            self._host.add(entry.sampled)
         return None
 
     def note(self, sentence: str) -> None:
@@ -140,32 +146,36 @@ class Collector:
         for rank in self._sessions.ranks.values():
             rank.seen_at += seconds
 
-    def snapshot(self, host: Host | None) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """The run at this moment, or at its end."""
         now = self._ended_at or self.clock()
-        sessions = self._sessions
+        sessions, book, host = self._sessions, self._book, self._host
+        lost = book.lost_seconds()
         ranks = tuple(
-            rank.state(now, is_current=rank.attempt == sessions.attempt)
-            for _, rank in sorted(sessions.ranks.items())
+            rank.state(now, rank.attempt == sessions.attempt, lost.get(number, {}))
+            for number, rank in sorted(sessions.ranks.items())
         )
-        return Snapshot(
+        picture = Snapshot(
             run=self._describe(now),
             ranks_expected=0 if sessions.have_all_parted() else sessions.expected,
             ranks_reporting=sum(rank.reporting for rank in ranks),
             ranks=ranks,
             absent=absence.absent(sessions, now),
-            steps=self._book.steps(self._given_up()),
-            window=self._book.window(),
-            whole=self._book.whole(),
-            host=host or self._remembered_host(),
+            steps=book.steps(self._given_up()),
+            window=book.window(),
+            recent=book.recent(),
+            whole=book.whole(),
+            memory_trends=book.memory_trends(),
+            host=host.host(),
+            host_window=host.window(),
+            host_whole=host.whole(),
             telemetry=self._telemetry(ranks),
-            findings=tuple(no_data(domain) for domain in DOMAINS),
             notes=(
                 *self._notes.of_ranks(sessions.ranks, self._state),
                 *service_notes(self.refused, self.unjournaled, self.journal_problem),
             ),
-            coverage=None,
         )
+        return diagnosed(picture, Policy.of(self._policy))
 
     def _hello(self, request: pb.HelloRequest, now: float) -> pb.HelloReply:
         """Open a session; a second one of the same rank begins a new attempt."""
@@ -206,7 +216,7 @@ class Collector:
         self._state, self._exit_code, self._ended_at = "running", None, None
         self._starts += 1
         self._restarts = max(self._restarts, self._starts - 1, started.restarts)
-        self._host_memory_bytes = started.host_memory_bytes or None
+        self._policy = json.loads(started.policy) if started.policy else {}
         self._sessions.began_at = now
         for rank in self._sessions.ranks.values():
             if not rank.parted:
@@ -263,12 +273,9 @@ class Collector:
         rank.count_lost("late", aligner.late - late)
 
     def _complete(self, parts: Iterable[AlignedSteps], now: float) -> None:
+        groups = {n: rank.identity.fingerprint for n, rank in self._sessions.ranks.items()}
         for steps in parts:
-            self._book.add(steps, now)
-
-    def _remembered_host(self) -> Host | None:
-        size = self._host_memory_bytes
-        return None if size is None else Host(None, None, size)
+            self._book.add(steps, groups, now)
 
     def _telemetry(self, ranks: tuple[RankState, ...]) -> Telemetry:
         received = sum(rank.records_received for rank in ranks)

@@ -1,7 +1,7 @@
 """What a sidecar is told: which run it serves, and how that run ended."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Config:
     linger_seconds: float | None = None  # None: as long as it takes, within reason
     journal_max_bytes: int = DEFAULT_MAX_MB * 2**20
     restarts: int = 0  # of the sidecar, as its launcher counts them
+    policy: dict[str, float] = field(default_factory=dict)  # what differs from the defaults
 
     def to_json(self) -> str:
         """One line for the sidecar's standard input."""

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from traceml.wire.left import left
 log = logging.getLogger(__name__)
 
 _NOBODY_YET_SECONDS = 60.0  # a script whose launcher died may still be importing
+_SAMPLE_SECONDS = 1.0  # at the least
 _ASLEEP_SECONDS = 3.0  # a tick so late means that the sidecar itself was stopped
 
 
@@ -97,7 +99,7 @@ class Sidecar:
         await ingest.start()
         web = Server(app(lambda: self._latest, self._linger, self._make_way))
         web_task = self._start(web.serve(sockets=[self._listener]))
-        workers = [self._start(self._watch())]
+        workers = [self._start(self._watch()), self._start(self._sample())]
         if control is not None:
             workers.append(self._start(self._listen(control)))
         self._announce(endpoint)
@@ -111,7 +113,7 @@ class Sidecar:
         await ingest.stop()
         keeper.cancel()
         await self._ledger.close()
-        self._latest = collector.snapshot(self._host.sample())
+        self._latest = collector.snapshot()
         front.finished(Final(self._latest, self._write(self._latest)))
         log.info("run %s: %s", self._config.run.name, ending.state)
         patience = self._patience()
@@ -134,8 +136,23 @@ class Sidecar:
         return collector
 
     def _started(self) -> pb.Started:
-        memory = self._host.sample().memory_size_bytes
-        return pb.Started(restarts=self._config.restarts, host_memory_bytes=memory)
+        policy = json.dumps(self._config.policy)
+        return pb.Started(restarts=self._config.restarts, policy=policy)
+
+    async def _sample(self) -> None:
+        """Look at the machine; on a thread of its own, which a driver in trouble may keep."""
+        samples: asyncio.Queue[pb.Sampled] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody asks any more
+                while True:
+                    loop.call_soon_threadsafe(samples.put_nowait, self._host.sample())
+                    time.sleep(max(self._config.interval_seconds, _SAMPLE_SECONDS))
+
+        threading.Thread(target=work, name="host", daemon=True).start()
+        while True:
+            await self._ledger.tell(pb.Entry(sampled=await samples.get()))
 
     async def _watch(self) -> None:
         """Make a Snapshot each interval, and look who is missing."""
@@ -151,7 +168,7 @@ class Sidecar:
             for rank in self._collector.overdue():
                 log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
-            self._latest = self._collector.snapshot(self._host.sample())
+            self._latest = self._collector.snapshot()
             await asyncio.sleep(self._config.interval_seconds)
 
     async def _take_left(self) -> None:

@@ -1,5 +1,7 @@
 """One rank as the sidecar knows it: its identity, last words and running totals."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
@@ -8,6 +10,7 @@ from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
 
 SILENT_SECONDS = 10.0  # ten heartbeats missed: not reporting
+CPU_SECONDS = 30.0  # over which the use of the CPU is told
 MAX_NOTES = 8
 MAX_NOTE_LENGTH = 500
 
@@ -40,6 +43,7 @@ class Rank:
         self._samples: float | None = None
         self._overhead_ns = 0.0
         self._cpu_seconds_before = 0.0
+        self._cpu_marks: list[tuple[float, float]] = []  # when, and CPU seconds so far
         self._lost = dict.fromkeys(LOST, 0)
         self._lost_before = {"overwritten": 0, "backlog": 0}
 
@@ -56,6 +60,7 @@ class Rank:
         self.parted = False
         self._session_records = 0
         self._heartbeat = None
+        self._cpu_marks = []
 
     def hear(self, request: pb.PushRequest | pb.GoodbyeRequest, now: float) -> None:
         """Take a sign of life, and the heartbeat if there is one in it."""
@@ -63,6 +68,8 @@ class Rank:
         if not request.HasField("heartbeat"):
             return
         self._heartbeat = heartbeat = request.heartbeat
+        recent = [mark for mark in self._cpu_marks if now - mark[0] <= CPU_SECONDS]
+        self._cpu_marks = [*recent, (now, heartbeat.cpu_seconds)]
         before = self._lost_before
         self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
@@ -117,7 +124,15 @@ class Rank:
         """The phase it was in then."""
         return self._heartbeat.phase if self._heartbeat is not None else ""
 
-    def state(self, now: float, is_current: bool) -> RankState:
+    @property
+    def cpu_cores(self) -> float | None:
+        """How many cores its process has used lately."""
+        if len(self._cpu_marks) < 2:
+            return None
+        (since, before), (until, after) = self._cpu_marks[0], self._cpu_marks[-1]
+        return (after - before) / (until - since) if until - since >= 1.0 else None
+
+    def state(self, now: float, is_current: bool, lost_seconds: Mapping[str, float]) -> RankState:
         """The rank for the Snapshot; one that a new attempt left out is not there."""
         identity, heartbeat = self.identity, self._heartbeat
         return RankState(
@@ -132,6 +147,7 @@ class Rank:
             parted=self.parted,
             step=self.step,
             phase=self.phase,
+            tagged=bool(heartbeat and heartbeat.tags),
             steps=self._steps,
             phase_seconds={
                 phase: float(ns) / 1e9
@@ -141,7 +157,11 @@ class Rank:
             samples=self._samples,
             overhead_seconds=self._overhead_ns / 1e9,
             cpu_seconds=self._cpu_seconds_before + heartbeat.cpu_seconds if heartbeat else None,
+            cpu_cores=self.cpu_cores,
             resident_bytes=(heartbeat.resident_bytes or None) if heartbeat else None,
+            memory_limit_bytes=identity.memory_limit_bytes or None,
+            allocation_retries=heartbeat.allocation_retries if heartbeat else 0,
+            lost_seconds=lost_seconds,
             records_received=self._steps,
             records_dropped=dict(self._lost),
         )

@@ -33,7 +33,7 @@ def conclude(config: Config, ending: Ending) -> Snapshot:
     collector.apply(pb.Entry(at=time.time(), ended=ended))
     journal = Journal(folder, config.journal_max_bytes, collector.run)
     journal.begin(pack(capture({"at": time.time(), "collector": collector.save()})))
-    return collector.snapshot(host=None)
+    return collector.snapshot()
 
 
 def rebuild(directory: Path) -> Snapshot | None:
@@ -51,7 +51,7 @@ def rebuild(directory: Path) -> Snapshot | None:
     if not collector.has_ended and not is_live:
         collector.apply(pb.Entry(at=recovered.until, ended=pb.Ended(state="interrupted")))
     coverage = _coverage(recovered, is_whole)
-    snapshot = replace(collector.snapshot(host=None), coverage=coverage)
+    snapshot = replace(collector.snapshot(), coverage=coverage)
     if coverage.whole:
         return snapshot
     # That nothing was seen proves nothing where something is missing.
@@ -81,7 +81,7 @@ def unfinished(directory: Path) -> Unfinished | None:
     endpoint = _endpoint(directory)
     if not Path(endpoint.removeprefix("unix://")).parent.is_dir():
         endpoint = ""
-    return Unfinished(directory, endpoint, collector.snapshot(host=None).steps.completed)
+    return Unfinished(directory, endpoint, collector.snapshot().steps.completed)
 
 
 def _coverage(recovered: Recovered, is_whole: bool) -> Coverage:

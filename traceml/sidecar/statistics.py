@@ -6,16 +6,37 @@ value, and at two ranks the faster one's.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from traceml.snapshot import PhaseSpread, RankTimes, Spread, Statistics
-from traceml.wire.columns import DURATIONS, PHASES, VALUES, Matrix
+from traceml.sidecar.tally import Tally
+from traceml.snapshot import Lengths, PhaseSpread, RankTimes, Spread, Statistics
+from traceml.wire.columns import PHASES, Matrix
 
 CAP_QUANTILE = 0.95
-RESIDENT = VALUES.index("resident_bytes")
 _NS = 1e9
-_WAIT = DURATIONS.index("collective_wait_ns")
+
+
+NOTHING = Statistics(
+    steps=0, step=None, phases={}, ranks={}, lengths=None, on_device_ratio=0.0, memory_peaks={},
+    memory={},
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a scope keeps of its steps, ranks in the order of `ranks`."""
+
+    ranks: Sequence[int]
+    groups: Sequence[str]
+    means_ns: Matrix  # rank x DURATIONS, capped
+    quantiles_ns: tuple[float, float]  # of the steps' lengths: median and 95th percentile
+    exchange_ns: float  # capped means; NaN if there is none
+    imbalance_ns: float
+    tally: Tally
+    on_device: int  # steps
+    memory_peaks: Mapping[str, Mapping[int, float]]
 
 
 def capped_mean(values: Matrix) -> Matrix:
@@ -40,35 +61,65 @@ def spread(values: Mapping[int, float]) -> Spread | None:
     return Spread(median, worst, worst_rank, (worst - median) / median if median > 0 else None)
 
 
-def statistics(
-    steps: int, ranks: Sequence[int], means_ns: Matrix, memory_peaks: Mapping[int, float]
-) -> Statistics:
-    """Statistics of a scope from each rank's mean durations (rank x DURATIONS)."""
+def statistics(scope: Scope) -> Statistics:
+    """The statistics of a scope."""
+    tally = scope.tally
     times = {
-        rank: _rank_times(row / _NS)
-        for rank, row in zip(ranks, means_ns, strict=True)
+        rank: _rank_times(rank, group, row / _NS, tally)
+        for rank, group, row in zip(scope.ranks, scope.groups, scope.means_ns, strict=True)
         if np.isfinite(row[0])
     }
     step = spread({rank: of.step_seconds for rank, of in times.items()})
     typical = step.median if step else 0.0
     return Statistics(
-        steps=steps,
+        steps=tally.steps,
         step=step,
         phases=_phase_spreads(times, typical),
         ranks=times,
-        memory_peaks=memory_peaks,
-        memory=spread(memory_peaks),
+        lengths=_lengths(scope),
+        on_device_ratio=scope.on_device / tally.steps,
+        memory_peaks=scope.memory_peaks,
+        memory={
+            kind: over
+            for kind, peaks in scope.memory_peaks.items()
+            if (over := spread(peaks)) is not None
+        },
     )
 
 
-def _rank_times(row: Matrix) -> RankTimes:
+def _lengths(scope: Scope) -> Lengths:
+    median, p95 = scope.quantiles_ns
+    return Lengths(
+        p50_seconds=median / _NS,
+        p95_seconds=p95 / _NS,
+        exchange_seconds=_seconds(scope.exchange_ns),
+        imbalance_seconds=_seconds(scope.imbalance_ns),
+        length_explained_ratio=scope.tally.length_by_batch.explained_ratio(),
+        imbalance_explained_ratio=scope.tally.imbalance_by_batch.explained_ratio(),
+    )
+
+
+def _seconds(ns: float) -> float | None:
+    return float(ns) / _NS if np.isfinite(ns) else None
+
+
+def _rank_times(rank: int, group: str, row: Matrix, tally: Tally) -> RankTimes:
     phases = {
         phase: float(seconds)
         for phase, seconds in zip(PHASES, row[1:], strict=True)
         if np.isfinite(seconds)
     }
     own = sum(seconds for phase, seconds in phases.items() if phase != "collective_wait")
-    return RankTimes(float(row[0]), own if "backward" in phases else None, phases)
+    return RankTimes(
+        step_seconds=float(row[0]),
+        own_seconds=own if "backward" in phases else None,
+        phases=phases,
+        group=group,
+        late_ratio=tally.late_ratios(rank),
+        lost_seconds=tally.lost_seconds(rank),
+        led_ratio=tally.led_ratio(rank),
+        elements=tally.elements(rank),
+    )
 
 
 def _phase_spreads(times: Mapping[int, RankTimes], typical: float) -> dict[str, PhaseSpread]:

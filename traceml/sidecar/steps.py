@@ -7,9 +7,10 @@ import numpy as np
 
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.clock import on_one_clock
 from traceml.sidecar.whole import WholeRun
-from traceml.sidecar.window import Window
-from traceml.snapshot import Statistics, StepHistogram, Steps
+from traceml.sidecar.window import RECENT_STEPS, Window
+from traceml.snapshot import MemoryTrend, Statistics, StepHistogram, Steps
 from traceml.wire.tags import Tag
 
 HISTOGRAM_BOUNDS_SECONDS = tuple(0.001 * 2**power for power in range(20))  # 1 ms to 524 s
@@ -28,18 +29,22 @@ class StepBook:
         self._counts = np.zeros(len(HISTOGRAM_BOUNDS_SECONDS) + 1, dtype=np.int64)
         self._sum_ns = 0.0
 
-    def add(self, steps: AlignedSteps, now: float) -> None:
-        """Take completed steps; tagged ones are counted and left out of the statistics."""
+    def add(self, steps: AlignedSteps, groups: Mapping[int, str], now: float) -> None:
+        """Take completed steps; tagged ones are counted and left out of the statistics.
+
+        Ranks of one group are compared with each other.
+        """
         self._completed += len(steps.step)
         self._last_at = now
         for tags in steps.tags[steps.tags > 0]:
             self._excluded[_first(int(tags)).label] += 1
-        values = steps.values[steps.tags == 0]
-        if not len(values):
+        untagged = steps.values[steps.tags == 0]
+        if not len(untagged):
             return
-        self._window.add(steps.ranks, values)
-        self._whole.add(steps.ranks, values)
-        lengths = values[:, :, 0].max(axis=1)
+        values, on_device = on_one_clock(untagged)
+        told = steps.ranks, tuple(groups.get(rank, "") for rank in steps.ranks)
+        self._window.add(*told, values, on_device)
+        lengths = self._whole.add(*told, values, on_device).length
         np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, lengths / 1e9), 1)
         self._sum_ns += float(lengths.sum())
 
@@ -60,9 +65,21 @@ class StepBook:
         """Statistics of the last steps."""
         return self._window.statistics()
 
+    def recent(self) -> Statistics:
+        """Statistics of the very last of them."""
+        return self._window.statistics(RECENT_STEPS)
+
     def whole(self) -> Statistics:
         """Statistics of all steps."""
         return self._whole.statistics()
+
+    def lost_seconds(self) -> dict[int, dict[str, float]]:
+        """What others have waited for each rank so far, by phase."""
+        return self._whole.lost_seconds()
+
+    def memory_trends(self) -> dict[int, MemoryTrend]:
+        """How each rank's memory went over the run."""
+        return self._whole.memory_trends()
 
 
 def _first(tags: int) -> Tag:

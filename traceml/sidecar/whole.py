@@ -9,12 +9,19 @@ from collections.abc import Mapping
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
-from traceml.sidecar.statistics import CAP_QUANTILE, RESIDENT, statistics
-from traceml.snapshot import Statistics
-from traceml.wire.columns import DURATIONS, Integers, Matrix
+from traceml.sidecar.clock import KEPT
+from traceml.sidecar.contest import Contest, Flags, contest
+from traceml.sidecar.memory import FOLLOWED, merge, of_kind, peaks
+from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, statistics
+from traceml.sidecar.tally import Tally
+from traceml.sidecar.trend import Trend
+from traceml.snapshot import MemoryTrend, Statistics
+from traceml.wire.columns import DURATIONS, TIMES, Integers, Matrix
 
 BUCKETS_PER_OCTAVE = 16
 BUCKETS = 42 * BUCKETS_PER_OCTAVE  # 1 ns to more than an hour
+
+_ELEMENTS = KEPT.index("elements")
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -77,38 +84,68 @@ class WholeRun:
 
     def __init__(self) -> None:
         self._columns: dict[int, int] = {}
+        self._groups: dict[int, str] = {}
         self._durations = Sketch()
-        self._lengths = Sketch(1)
+        self._steps = Sketch(3)  # length, exchange and imbalance
         self._longest_ns = 0.0
-        self._peaks: dict[int, float] = {}
-        self._steps = 0
+        self._on_device = 0
+        self._tally = Tally()
+        self._peaks: dict[str, dict[int, float]] = {}
+        self._trends = {kind: Trend() for kind in FOLLOWED}
 
-    def add(self, ranks: tuple[int, ...], values: Matrix) -> None:
-        """Take completed steps (step x rank x VALUES)."""
+    def add(
+        self, ranks: tuple[int, ...], groups: tuple[str, ...], values: Matrix, on_device: Flags
+    ) -> Contest:
+        """Take completed steps (step x rank x KEPT); returns how the ranks compare in them."""
         columns = np.array([self._columns.setdefault(r, len(self._columns)) for r in ranks])
+        self._groups.update(zip(ranks, groups, strict=True))
         self._durations.grow(len(self._columns) * len(DURATIONS))
         rows = (columns[:, np.newaxis] * len(DURATIONS) + np.arange(len(DURATIONS))).reshape(-1)
-        durations = values[:, :, : len(DURATIONS)]
-        self._durations.add(rows, durations.reshape(len(values), -1))
-        lengths = durations[:, :, 0].max(axis=1)
-        self._lengths.add(np.zeros(1, dtype=np.int64), lengths[:, np.newaxis])
-        self._longest_ns = max(self._longest_ns, float(lengths.max()))
-        self._steps += len(values)
-        self._note_peaks(ranks, values[:, :, RESIDENT])
+        self._durations.add(rows, values[:, :, : len(DURATIONS)].reshape(len(values), -1))
+        compared = contest(values[:, :, : len(TIMES)], groups)
+        figures = (compared.length, compared.exchange, compared.imbalance)
+        self._steps.add(np.arange(3), np.stack(figures, axis=1))
+        self._longest_ns = max(self._longest_ns, float(compared.length.max()))
+        self._on_device += int(on_device.sum())
+        self._tally.add(ranks, compared, values[:, :, _ELEMENTS])
+        merge(self._peaks, peaks(ranks, values))
+        for kind, trend in self._trends.items():
+            trend.add(ranks, of_kind(kind, values))
+        return compared
 
     def statistics(self) -> Statistics:
         """The statistics of the run so far."""
-        means = self._durations.capped_means().reshape(-1, len(DURATIONS))
-        return statistics(self._steps, tuple(self._columns), means, dict(self._peaks))
+        if not self._tally.steps:
+            return NOTHING
+        exchange, imbalance = self._steps.capped_means()[1:]
+        return statistics(
+            Scope(
+                ranks=tuple(self._columns),
+                groups=[self._groups[rank] for rank in self._columns],
+                means_ns=self._durations.capped_means().reshape(-1, len(DURATIONS)),
+                quantiles_ns=(self._steps.quantile(0, 0.5), self._steps.quantile(0, CAP_QUANTILE)),
+                exchange_ns=exchange,
+                imbalance_ns=imbalance,
+                tally=self._tally,
+                on_device=self._on_device,
+                memory_peaks={kind: dict(by_rank) for kind, by_rank in self._peaks.items()},
+            )
+        )
 
     def quantiles_seconds(self) -> Mapping[str, float]:
         """How long completed steps took."""
-        if not self._steps:
+        if not self._tally.steps:
             return {}
-        quantiles = {name: self._lengths.quantile(0, q) / 1e9 for name, q in QUANTILES.items()}
+        quantiles = {name: self._steps.quantile(0, q) / 1e9 for name, q in QUANTILES.items()}
         return {**quantiles, "max": self._longest_ns / 1e9}
 
-    def _note_peaks(self, ranks: tuple[int, ...], resident: Matrix) -> None:
-        for rank, peak in zip(ranks, np.fmax.reduce(resident, axis=0), strict=True):
-            if np.isfinite(peak):
-                self._peaks[rank] = max(self._peaks.get(rank, 0.0), float(peak))
+    def lost_seconds(self) -> dict[int, dict[str, float]]:
+        """What others have waited for each rank so far, by phase."""
+        return {rank: self._tally.lost_seconds(rank) for rank in self._columns}
+
+    def memory_trends(self) -> dict[int, MemoryTrend]:
+        """How each rank's memory went over the run."""
+        found: dict[int, MemoryTrend] = {}
+        for kind in reversed(FOLLOWED):
+            found.update(self._trends[kind].trends())
+        return found

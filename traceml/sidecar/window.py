@@ -1,47 +1,78 @@
 """The last completed steps, tagged ones left out: what live views and alerts look at."""
 
+import math
+
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
-from traceml.sidecar.statistics import RESIDENT, capped_mean, statistics
+from traceml.sidecar.clock import KEPT
+from traceml.sidecar.contest import Flags, contest
+from traceml.sidecar.memory import peaks
+from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, capped_mean, statistics
+from traceml.sidecar.tally import Tally
 from traceml.snapshot import Statistics
-from traceml.wire.columns import DURATIONS, VALUES, Matrix
+from traceml.wire.columns import DURATIONS, TIMES, Matrix
 
 WINDOW_STEPS = 100
+RECENT_STEPS = 25
+_ELEMENTS = KEPT.index("elements")
 
 
 @saved
 class Window:
-    """A ring of step x rank x VALUES for one set of ranks."""
+    """A ring of step x rank x KEPT for one set of ranks."""
 
     def __init__(self, length: int = WINDOW_STEPS) -> None:
         self._length = length
-        self._clear(())
+        self._clear((), ())
 
-    def add(self, ranks: tuple[int, ...], values: Matrix) -> None:
+    def add(
+        self, ranks: tuple[int, ...], groups: tuple[str, ...], values: Matrix, on_device: Flags
+    ) -> None:
         """Take completed steps; other ranks than before begin a new window."""
-        if ranks != self._ranks:
-            self._clear(ranks)
-        values = values[-self._length :]
-        slots = (self._written + np.arange(len(values))) % self._length
-        self._ring[slots] = values
+        if (ranks, groups) != (self._ranks, self._groups):
+            self._clear(ranks, groups)
+        kept = slice(-self._length, None)
+        slots = (self._written + np.arange(len(values)))[kept] % self._length
+        self._ring[slots] = values[kept]
+        self._on_device[slots] = on_device[kept]
         self._written += len(values)
 
-    def statistics(self) -> Statistics:
-        """The statistics of what is in the window."""
-        steps = min(self._written, self._length)
-        held = self._ring[:steps]
+    def statistics(self, last: int | None = None) -> Statistics:
+        """The statistics of what is in the window, or of the last so many steps in it."""
+        steps = min(self._written, last or self._length, self._length)
         if not steps:
-            return statistics(0, (), np.empty((0, len(DURATIONS))), {})
-        peaks = np.fmax.reduce(held[:, :, RESIDENT], axis=0)
+            return NOTHING
+        slots = np.arange(self._written - steps, self._written) % self._length
+        held = self._ring[slots]
+        tally = Tally()
+        compared = contest(held[:, :, : len(TIMES)], self._groups)
+        tally.add(self._ranks, compared, held[:, :, _ELEMENTS])
+        ordered = np.sort(compared.length)
         return statistics(
-            steps,
-            self._ranks,
-            capped_mean(held[:, :, : len(DURATIONS)]),
-            {r: float(p) for r, p in zip(self._ranks, peaks, strict=True) if np.isfinite(p)},
+            Scope(
+                ranks=self._ranks,
+                groups=self._groups,
+                means_ns=capped_mean(held[:, :, : len(DURATIONS)]),
+                quantiles_ns=(_quantile(ordered, 0.5), _quantile(ordered, CAP_QUANTILE)),
+                exchange_ns=_capped(compared.exchange),
+                imbalance_ns=_capped(compared.imbalance),
+                tally=tally,
+                on_device=int(self._on_device[slots].sum()),
+                memory_peaks=peaks(self._ranks, held),
+            )
         )
 
-    def _clear(self, ranks: tuple[int, ...]) -> None:
-        self._ranks = ranks
-        self._ring = np.full((self._length, len(ranks), len(VALUES)), np.nan)
+    def _clear(self, ranks: tuple[int, ...], groups: tuple[str, ...]) -> None:
+        self._ranks, self._groups = ranks, groups
+        self._ring = np.full((self._length, len(ranks), len(KEPT)), np.nan)
+        self._on_device = np.zeros(self._length, dtype=bool)
         self._written = 0
+
+
+def _quantile(ordered: Matrix, quantile: float) -> float:
+    return float(ordered[max(math.ceil(quantile * len(ordered)) - 1, 0)])
+
+
+def _capped(values: Matrix) -> float:
+    return float(capped_mean(values[:, np.newaxis])[0])

@@ -20,10 +20,22 @@ PHASES = (
     "other",
 )
 
-# What is measured of a step, in the order of `Records.values`: the step itself,
-# its phases, then the figures that are no durations of the training's own.
+# The phases whose ends are told: where a rank is late, it is at one of these.
+MARKED = PHASES[: PHASES.index("collective_wait")]
+
+# What is measured of a step, in the order of `Records.values`: the step itself and its
+# phases, the time from a phase's last end to the step's, and the step's own end on the
+# clock that the ranks of a node share; the same on the device's clock, where there is one;
+# then the figures that are no times of the training's own.
 DURATIONS = ("step_ns", *(f"{phase}_ns" for phase in PHASES))
-VALUES = (*DURATIONS, "overhead_ns", "resident_bytes", "samples", "elements")
+TIMES = (*DURATIONS, *(f"{phase}_end_ns" for phase in MARKED), "end_ns")
+DEVICE_TIMES = tuple(f"device_{name}" for name in TIMES)
+VALUES = (
+    *TIMES, *DEVICE_TIMES,
+    "overhead_ns", "resident_bytes", "allocated_bytes", "reserved_bytes", "samples", "elements",
+)  # fmt: skip
+
+_WIDE = {"end_ns": "<f8"}  # all others are float32
 
 Matrix = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -34,7 +46,6 @@ class Records:
     """Steps of one rank, column by column; NaN in `values` means not measured."""
 
     step: Integers
-    end_ns: Integers
     tags: Integers
     values: Matrix
 
@@ -42,33 +53,33 @@ class Records:
         return len(self.step)
 
     def __getitem__(self, rows: Any) -> "Records":
-        return Records(self.step[rows], self.end_ns[rows], self.tags[rows], self.values[rows])
+        return Records(self.step[rows], self.tags[rows], self.values[rows])
 
 
 def encode(records: Records, sequence: int, preceding: int = 0) -> Batch:
-    """Put records into a message, 61 bytes each; so many were made before them."""
+    """Put records into a message, about 80 bytes each; so many were made before them."""
     batch = Batch(
         sequence=sequence,
         preceding=preceding,
         records=len(records),
         step=records.step.astype("<u4").tobytes(),
-        end_ns=records.end_ns.astype("<i8").tobytes(),
         tags=records.tags.astype("u1").tobytes(),
     )
-    narrow = np.ascontiguousarray(records.values.T, dtype="<f4")
-    for name, column in zip(VALUES, narrow, strict=True):
-        setattr(batch, name, column.tobytes())
+    for name, column in zip(VALUES, records.values.T, strict=True):
+        if not np.isnan(column).all():
+            setattr(batch, name, column.astype(_WIDE.get(name, "<f4")).tobytes())
     return batch
 
 
 def decode(batch: Batch) -> Records:
     """Take records out of a message; ValueError if it holds no sound records."""
-    records = Records(
-        step=_column(batch, "step", "<u4").astype(np.int64),
-        end_ns=_column(batch, "end_ns", "<i8").astype(np.int64),
-        tags=_column(batch, "tags", "u1").astype(np.int64),
-        values=np.stack([_column(batch, name, "<f4") for name in VALUES], axis=1, dtype=np.float64),
-    )
+    step = _column(batch, "step", "<u4").astype(np.int64)
+    tags = _column(batch, "tags", "u1").astype(np.int64)
+    values = np.full((len(step), len(VALUES)), np.nan)
+    for index, name in enumerate(VALUES):
+        if getattr(batch, name):
+            values[:, index] = _column(batch, name, _WIDE.get(name, "<f4"))
+    records = Records(step, tags, values)
     if (np.diff(records.step) <= 0).any():
         raise ValueError("its steps are not in order")
     if not np.isfinite(records.values[:, 0]).all():

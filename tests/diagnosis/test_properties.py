@@ -1,0 +1,95 @@
+"""What must hold of every run, whatever its figures are."""
+
+from collections.abc import Sequence
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.diagnosis.scene import HEALTHY, Work, scene, step_time
+from traceml.diagnosis.finding import Finding
+
+PHASES = tuple(HEALTHY)
+STEPS = 25
+ACCUSING = {"INPUT_STRAGGLER", "COMPUTE_STRAGGLER", "STRAGGLER"}
+
+milliseconds = st.floats(1.5, 60.0)
+works = st.lists(milliseconds, min_size=len(PHASES), max_size=len(PHASES)).map(
+    lambda values: dict(zip(PHASES, values, strict=True))
+)
+worlds = st.lists(works, min_size=2, max_size=5)
+
+few = settings(max_examples=60, deadline=None)
+
+
+def diagnosed(ranks: Sequence[Work], exchange: float = 0.5) -> Finding:
+    return step_time(scene(ranks, STEPS, exchange)).primary
+
+
+def accused(ranks: Sequence[Work]) -> set[tuple[str, int]]:
+    findings = step_time(scene(ranks, STEPS)).findings
+    return {(each.state, each.rank) for each in findings if each.rank is not None}
+
+
+def is_clear(ranks: Sequence[Work]) -> bool:
+    """No two ranks do the same, so that it can't be a matter of order who is named."""
+    totals = [sum(work.values()) for work in ranks]
+    return all(abs(a - b) > 0.1 for i, a in enumerate(totals) for b in totals[:i])
+
+
+@few
+@given(worlds, st.randoms())
+def test_permuting_the_ranks_permutes_only_the_rank_that_is_named(
+    ranks: list[Work], random: "st.DataObject"
+) -> None:
+    assume(is_clear(ranks))
+    order = list(range(len(ranks)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    before, after = diagnosed(ranks), diagnosed([ranks[place] for place in order])
+    assert (after.state, after.phase, after.severity) == (
+        before.state,
+        before.phase,
+        before.severity,
+    )
+    named = None if after.rank is None else order[after.rank]
+    assert named == before.rank
+
+
+@few
+@given(worlds, st.sampled_from([2.0, 8.0, 64.0]))
+def test_scaling_all_times_changes_no_state(ranks: list[Work], factor: float) -> None:
+    before = diagnosed(ranks)
+    scaled = [{phase: value * factor for phase, value in work.items()} for work in ranks]
+    after = diagnosed(scaled, exchange=0.5 * factor)
+    assert (after.state, after.rank, after.phase) == (before.state, before.rank, before.phase)
+
+
+@few
+@given(worlds, st.floats(0.0, 30.0))
+def test_more_waiting_never_changes_who_is_to_blame(ranks: list[Work], wait: float) -> None:
+    before = {rank for _, rank in accused(ranks)}
+    findings = step_time(scene(ranks, STEPS, exchange=0.5 + wait)).findings
+    assert {each.rank for each in findings if each.rank is not None} <= before
+
+
+@few
+@given(works, st.lists(works, min_size=1, max_size=2), st.integers(0, 2))
+def test_a_healthy_rank_more_never_creates_an_accusation(
+    base: Work, more: list[Work], spare: int
+) -> None:
+    """Healthy is what most ranks are."""
+    slow = [{phase: base[phase] + extra[phase] for phase in base} for extra in more]
+    ranks = [base] * (len(slow) + 1 + spare) + slow
+    before = {state for state, _ in accused(ranks)}
+    assert {state for state, _ in accused([*ranks, base])} <= before
+
+
+@few
+@given(worlds, st.sampled_from(PHASES))
+def test_a_signal_that_is_missing_convicts_nobody(ranks: list[Work], phase: str) -> None:
+    """Where a phase was not measured on all ranks, no finding names it."""
+    without = [
+        {name: value for name, value in work.items() if name != phase or rank}
+        for rank, work in enumerate(ranks)
+    ]
+    for each in step_time(scene(without, STEPS)).findings:
+        assert each.phase != phase or each.rank is None or each.state not in ACCUSING

@@ -1,0 +1,154 @@
+"""What the typical step is spent on: rules on the shares of its phases, all ranks alike."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from traceml import units
+from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Finding
+from traceml.diagnosis.policy import Policy
+from traceml.diagnosis.straggler import COMPUTE, INPUT, OTHER, lower_median
+from traceml.diagnosis.verdict import Verdict, at_most, severity
+from traceml.snapshot import Statistics
+
+_ACTIONS = {
+    "INPUT_BOUND": "Fetch ahead: more DataLoader workers, a larger prefetch_factor, "
+    "persistent_workers, data closer to the machine or already decoded.",
+    "H2D_BOUND": "Overlap the copies: pin_memory=True in the DataLoader, non_blocking=True in "
+    "`.to()`, fewer and larger copies.",
+    "COMM_BOUND": "Exchange less often or less: gradient accumulation with no_sync(), larger "
+    "batches, bf16 compression hooks; check the network between the ranks.",
+    "WAIT_HEAVY": "Look at what the loop does between its phases: logging, metrics, `.item()` and "
+    "other reads from the device, checkpoints, a loader that is not torch's.",
+    "COMPUTE_BOUND": "The model's own work is the limit: mixed precision, torch.compile, a larger "
+    "batch, or more devices make it faster.",
+    "JITTER": "Look at what happens only in the long steps: garbage collection, checkpoints, "
+    "evaluation, other jobs on the machine.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Judges the typical step of one scope."""
+
+    statistics: Statistics
+    policy: Policy
+    floor_seconds: float
+    step_seconds: float
+    sees_whole_world: bool
+    is_exact: bool  # the clock shows what the device waited for, not what the CPU did
+    confidence: str
+
+    def verdicts(self) -> Iterator[Verdict]:
+        """Of the rules on one cause each, in the order of their table."""
+        policy = self.policy
+        yield self._capped(
+            self._bound("INPUT_BOUND", INPUT, policy.input_warning, policy.input_critical)
+        )
+        yield self._capped(
+            self._bound("H2D_BOUND", ("h2d",), policy.h2d_warning, policy.h2d_critical)
+        )
+        yield self._exchange()
+        yield self._capped(
+            self._bound("WAIT_HEAVY", OTHER, policy.wait_warning, policy.wait_critical)
+        )
+
+    def jitter(self) -> Verdict:
+        """Steps of very different length, if nothing else explains that."""
+        lengths = self.statistics.lengths
+        if lengths is None or lengths.p50_seconds < self.floor_seconds:
+            return Verdict("JITTER")
+        if (lengths.length_explained_ratio or 0.0) >= self.policy.explained_ratio:
+            return Verdict("JITTER")
+        ratio = lengths.p95_seconds / lengths.p50_seconds
+        score = ratio / self.policy.jitter_ratio
+        if score < 1:
+            return Verdict("JITTER", score)
+        lost = lengths.p95_seconds - lengths.p50_seconds
+        summary = (
+            f"One step in twenty takes {units.seconds(lengths.p95_seconds)} or longer, the median "
+            f"step {units.seconds(lengths.p50_seconds)}: {ratio:.1f} times as long."
+        )
+        evidence = {"p95_seconds": lengths.p95_seconds, "p50_seconds": lengths.p50_seconds}
+        finding = Finding(
+            STEP_TIME, "JITTER", WARNING, summary, _ACTIONS["JITTER"],
+            lost_seconds_per_step=lost / 20, chronic=False, confidence=self.confidence,
+            evidence=evidence,
+        )  # fmt: skip
+        return Verdict("JITTER", score, finding, lost / 20 / self.step_seconds)
+
+    def compute(self) -> Verdict:
+        """Nothing but the model's own work: the best there is, and where to look for more."""
+        value = self._typical(COMPUTE)
+        if value is None:
+            return Verdict("COMPUTE_BOUND")
+        seconds, phase = value
+        share = seconds / self.step_seconds
+        score = share / self.policy.compute_ratio
+        if score < 1:
+            return Verdict("COMPUTE_BOUND", score)
+        largest = self.statistics.phases[phase].spread.median
+        summary = (
+            f"The model's own work is {units.ratio(share)} of the step, most of it {phase} "
+            f"({units.seconds(largest)} of {units.seconds(self.step_seconds)})."
+        )
+        finding = Finding(
+            STEP_TIME, "COMPUTE_BOUND", INFO, summary, _ACTIONS["COMPUTE_BOUND"], phase=phase,
+            chronic=True, confidence=self.confidence, evidence={"share_ratio": share},
+        )  # fmt: skip
+        return Verdict("COMPUTE_BOUND", score, finding)
+
+    def _capped(self, verdict: Verdict) -> Verdict:
+        """On the wrong clock a fetch that is hidden behind the device's work looks like a cost."""
+        if self.is_exact or verdict.finding is None:
+            return verdict
+        return Verdict(verdict.state, verdict.score, at_most(verdict.finding, INFO), verdict.share)
+
+    def _exchange(self) -> Verdict:
+        lengths = self.statistics.lengths
+        known = lengths.exchange_seconds if lengths is not None else None
+        if known is None or not self.sees_whole_world:
+            return Verdict("COMM_BOUND")
+        return self._judged(
+            "COMM_BOUND", known, "collective_wait",
+            self.policy.comm_warning, self.policy.comm_critical,
+        )  # fmt: skip
+
+    def _bound(self, state: str, phases: Sequence[str], warning: float, critical: float) -> Verdict:
+        value = self._typical(phases)
+        if value is None:
+            return Verdict(state)
+        return self._judged(state, *value, warning, critical)
+
+    def _judged(
+        self, state: str, seconds: float, phase: str, warning: float, critical: float
+    ) -> Verdict:
+        share = seconds / self.step_seconds if seconds >= self.floor_seconds else 0.0
+        score = share / warning
+        if score < 1:
+            return Verdict(state, score)
+        what = (
+            "The exchange between the ranks" if state == "COMM_BOUND" else f"Every rank's {phase}"
+        )
+        summary = (
+            f"{what} takes {units.seconds(seconds)} of a step of "
+            f"{units.seconds(self.step_seconds)}: {units.ratio(share)} of it."
+        )
+        finding = Finding(
+            STEP_TIME, state, severity(share, warning, critical), summary, _ACTIONS[state],
+            phase=phase, lost_seconds_per_step=seconds, chronic=True, confidence=self.confidence,
+            evidence={"seconds": seconds, "share_ratio": share},
+        )  # fmt: skip
+        return Verdict(state, score, finding, share)
+
+    def _typical(self, phases: Sequence[str]) -> tuple[float, str] | None:
+        """The median rank's time in these phases, and the largest of them; None if not measured."""
+        known = [phase for phase in phases if phase in self.statistics.phases]
+        ranks = [
+            sum(times.phases[phase] for phase in known)
+            for times in self.statistics.ranks.values()
+            if all(phase in times.phases for phase in known)
+        ]
+        if not known or not ranks:
+            return None
+        largest = max(known, key=lambda phase: self.statistics.phases[phase].spread.median)
+        return lower_median(ranks), largest

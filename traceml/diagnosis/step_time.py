@@ -1,0 +1,94 @@
+"""Step time: the rules in the order of their table."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from traceml import units
+from traceml.diagnosis.bound import Shares
+from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Diagnosis, Finding
+from traceml.diagnosis.policy import Policy
+from traceml.diagnosis.stall import stalled
+from traceml.diagnosis.straggler import Judge
+from traceml.diagnosis.verdict import Verdict, at_most, conclude
+from traceml.snapshot import HostUse, Snapshot, Statistics
+
+MIN_STEPS = 2
+
+
+def step_time(
+    snapshot: Snapshot, statistics: Statistics, host: HostUse, policy: Policy
+) -> Diagnosis:
+    """What holds back the steps of this scope."""
+    if statistics.steps < MIN_STEPS or statistics.step is None:
+        summary = f"{statistics.steps} completed steps so far; {MIN_STEPS} are needed to judge."
+        return conclude(
+            STEP_TIME,
+            [stalled(snapshot, policy)],
+            Finding(STEP_TIME, "NO_DATA", INFO, summary, "Wait for more steps."),
+        )
+    verdicts = [stalled(snapshot, policy), *_rules(snapshot, statistics, host, policy)]
+    if statistics.steps < policy.sure_steps:
+        verdicts = [verdicts[0], *(_unsure(verdict) for verdict in verdicts[1:])]
+    return conclude(STEP_TIME, verdicts, _balanced(statistics))
+
+
+def _rules(
+    snapshot: Snapshot, statistics: Statistics, host: HostUse, policy: Policy
+) -> Iterator[Verdict]:
+    assert statistics.step is not None
+    step_seconds = statistics.step.median
+    floor = policy.floor(snapshot.telemetry.overhead_seconds_per_step)
+    is_exact = statistics.clock == "device" or snapshot.run.device in ("cpu", "mps", "")
+    confidence = _confidence(statistics, policy, is_exact)
+    gpus = {rank.rank: rank.gpu_uuid for rank in snapshot.ranks if rank.gpu_uuid}
+    is_busy = (host.cpu_utilization_ratio or 0.0) >= policy.host_cpu
+    judge = Judge(
+        statistics, policy, floor, step_seconds, lambda rank: _throttled(gpus.get(rank), host),
+        is_busy and snapshot.run.device == "cpu", confidence,
+    )  # fmt: skip
+    world = snapshot.run.world_size or 1
+    shares = Shares(
+        statistics, policy, floor, step_seconds, world == len(statistics.ranks), is_exact,
+        confidence,
+    )  # fmt: skip
+    causes = [*judge.verdicts(), *shares.verdicts()]
+    yield from causes
+    found = any(verdict.finding and verdict.finding.severity != INFO for verdict in causes)
+    jitter = shares.jitter()
+    yield Verdict("JITTER") if found else jitter
+    if not found and jitter.finding is None:
+        yield shares.compute()
+    else:
+        yield replace(shares.compute(), finding=None)
+
+
+def _confidence(statistics: Statistics, policy: Policy, is_exact: bool) -> str:
+    if not is_exact or statistics.clock == "mixed":
+        return "low"
+    return "medium" if statistics.steps < policy.sure_steps else "high"
+
+
+def _unsure(verdict: Verdict) -> Verdict:
+    if verdict.finding is None:
+        return verdict
+    return replace(verdict, finding=at_most(verdict.finding, WARNING))
+
+
+def _throttled(uuid: str | None, host: HostUse) -> str:
+    """What is known of a rank's GPU that would make it slow."""
+    for gpu in host.gpus:
+        if gpu.uuid == uuid and gpu.throttled:
+            return f" Its GPU's clocks were held back ({', '.join(gpu.throttled)})."
+    return ""
+
+
+def _balanced(statistics: Statistics) -> Finding:
+    assert statistics.step is not None
+    shares = {phase: of.share_ratio or 0.0 for phase, of in statistics.phases.items()}
+    largest = max(shares, key=shares.__getitem__, default=None)
+    most = f", most of it {largest} ({units.ratio(shares[largest])})" if largest else ""
+    summary = (
+        f"Nothing stands out: a step takes {units.seconds(statistics.step.median)}{most}, and no "
+        "rank holds back the others."
+    )
+    return Finding(STEP_TIME, "BALANCED", INFO, summary, phase=largest)

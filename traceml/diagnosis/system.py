@@ -1,0 +1,80 @@
+"""System: the machine beside the training. Context; it never outranks a step's finding."""
+
+from collections.abc import Callable, Iterator
+
+from traceml.diagnosis.context import Measured, above, below
+from traceml.diagnosis.finding import INFO, SYSTEM, WARNING, Diagnosis, Finding
+from traceml.diagnosis.policy import Policy
+from traceml.diagnosis.verdict import Verdict, conclude
+from traceml.snapshot import GpuUse, HostUse
+
+
+def system(host: HostUse, policy: Policy) -> Diagnosis:
+    """What stands out on the host and its GPUs."""
+    if not host.samples:
+        nothing = Finding(SYSTEM, "NO_DATA", INFO, "The machine was not looked at yet.")
+        return conclude(SYSTEM, (), nothing)
+    normal = Finding(SYSTEM, "NORMAL", INFO, "Nothing stands out on this machine.")
+    return conclude(SYSTEM, [*_gpu_verdicts(host, policy), *_host_verdicts(host, policy)], normal)
+
+
+def _gpu_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
+    def each(get: Callable[[GpuUse], float | None]) -> list[Measured]:
+        values = ((gpu, get(gpu)) for gpu in host.gpus)
+        return [Measured(value, f"GPU {gpu.index}") for gpu, value in values if value is not None]
+
+    memory = each(lambda gpu: gpu.memory_ratio)
+    use = each(lambda gpu: gpu.utilization_ratio)
+    full = "Something else may use this GPU as well: compare with the ranks' own memory."
+    yield above(
+        SYSTEM, "VERY_HIGH_GPU_MEMORY", WARNING, memory, policy.gpu_memory_very_high,
+        "{who}'s memory was {value:.0%} full.", full,
+    )  # fmt: skip
+    yield above(
+        SYSTEM, "HIGH_GPU_TEMPERATURE", WARNING,
+        each(lambda gpu: gpu.temperature_celsius), policy.gpu_temperature,
+        "{who} was {value:.0f} C hot.", "Check its cooling, and its neighbours in the case.",
+    )  # fmt: skip
+    reasons = sorted({reason for gpu in host.gpus for reason in gpu.throttled})
+    yield above(
+        SYSTEM, "GPU_THROTTLED", WARNING,
+        each(lambda gpu: gpu.throttled_ratio), policy.gpu_throttled,
+        f"{{who}}'s clocks were held back in {{value:.0%}} of the time ({', '.join(reasons)}).",
+        "A GPU that is held back makes its rank a straggler: check power limit and cooling.",
+    )  # fmt: skip
+    very = policy.gpu_memory_very_high
+    yield above(
+        SYSTEM, "HIGH_GPU_MEMORY", INFO,
+        [each for each in memory if each.value < very], policy.gpu_memory_high,
+        "{who}'s memory was {value:.0%} full.", full,
+    )  # fmt: skip
+    yield above(
+        SYSTEM, "HIGH_GPU_POWER", INFO, each(lambda gpu: gpu.power_ratio), policy.gpu_power,
+        "{who} drew {value:.0%} of its power limit.", "That is what it is for.",
+    )  # fmt: skip
+    idle = "See the step's own finding for what it waits for."
+    yield below(
+        SYSTEM, "LOW_GPU_UTILIZATION", INFO, use, policy.gpu_utilization_low,
+        "{who} was busy in {value:.0%} of the time only.", idle,
+    )  # fmt: skip
+    yield below(
+        SYSTEM, "MODERATE_GPU_UTILIZATION", INFO,
+        [each for each in use if each.value >= policy.gpu_utilization_low],
+        policy.gpu_utilization_moderate, "{who} was busy in {value:.0%} of the time.", idle,
+    )  # fmt: skip
+
+
+def _host_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
+    memory, cpu = host.memory_ratio, host.cpu_utilization_ratio
+    yield above(
+        SYSTEM, "HIGH_HOST_MEMORY", WARNING,
+        [] if memory is None else [Measured(memory, "The host")], policy.host_memory,
+        "{who}'s memory was {value:.0%} full.",
+        "Fewer DataLoader workers, or less that they keep in memory.",
+    )  # fmt: skip
+    yield above(
+        SYSTEM, "HIGH_CPU", INFO,
+        [] if cpu is None else [Measured(cpu, "The host")], policy.host_cpu,
+        "{who}'s CPUs were {value:.0%} busy.",
+        "On a machine with GPUs the input may lack CPU time: see the share of dataloader.",
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Sums over the steps of a scope: what the ranks did to each other, step by step.
+
+Added one step after the other, so that it does not matter in which parts they came.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.contest import OWN_PHASES, Contest
+from traceml.wire.columns import Integers, Matrix
+
+_WEIGHT, _LATE, _LOST = range(3)
+_add_at: Any = np.add.at  # its types know of no index in several dimensions
+
+
+@saved
+class Moments:
+    """Two quantities that may explain each other: count, sums, squares and products."""
+
+    def __init__(self) -> None:
+        self._sums = np.zeros(6)
+
+    def add(self, cause: Matrix, effect: Matrix) -> None:
+        """Take pairs; those with a NaN are left out."""
+        known = np.isfinite(cause) & np.isfinite(effect)
+        x, y = cause[known], effect[known]
+        for place, values in enumerate((np.ones_like(x), x, y, x * x, y * y, x * y)):
+            _add_at(self._sums, np.full(len(values), place), values)
+
+    def explained_ratio(self) -> float | None:
+        """The share of the effect's variance that goes with the cause; None if that is constant."""
+        count, x, y, xx, yy, xy = self._sums.tolist()
+        if count < 2:
+            return None
+        cause, effect = xx / count - (x / count) ** 2, yy / count - (y / count) ** 2
+        if cause <= 1e-9 * (x / count) ** 2 or effect <= 0:
+            return None
+        covariance = xy / count - x / count * (y / count)
+        return float(min(covariance**2 / (cause * effect), 1.0)) if covariance > 0 else 0.0
+
+
+@saved
+class Tally:
+    """Per rank: where its excess was, whether it was late with it, what it cost, how often."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._columns: dict[int, int] = {}
+        self._phases = np.zeros((0, 3, len(OWN_PHASES)))
+        self._led = np.zeros(0)
+        self._elements = np.zeros((0, 2))
+        self.length_by_batch = Moments()
+        self.imbalance_by_batch = Moments()
+
+    def add(self, ranks: tuple[int, ...], steps: Contest, elements: Matrix) -> None:
+        """Take steps; `elements` is step x rank."""
+        columns = np.array([self._columns.setdefault(r, len(self._columns)) for r in ranks])
+        self._grow()
+        self.steps += len(steps.length)
+        self._add_phases(columns, steps)
+        known = np.isfinite(elements)
+        at = np.broadcast_to(columns, elements.shape)[known]
+        _add_at(self._elements, (at, 0), 1.0)
+        _add_at(self._elements, (at, 1), elements[known])
+        self.length_by_batch.add(elements.max(axis=1), steps.length)
+        if len(ranks) > 1:
+            work, size = _apart(steps.own), _apart(elements)
+            self.imbalance_by_batch.add(size.reshape(-1), work.reshape(-1))
+
+    def lost_seconds(self, rank: int) -> dict[str, float]:
+        """What the others waited for this rank, by the phase in which it was slow."""
+        return self._by_phase(self._phases[self._columns[rank], _LOST] / 1e9)
+
+    def late_ratios(self, rank: int) -> dict[str, float]:
+        """How much of a rank's excess in a phase made it late."""
+        weight, late, _ = self._phases[self._columns[rank]]
+        known = weight > 0
+        return {
+            phase: float(late[place] / weight[place])
+            for place, phase in enumerate(OWN_PHASES)
+            if known[place]
+        }
+
+    def led_ratio(self, rank: int) -> float:
+        """In which share of the steps the others waited for this rank."""
+        return float(self._led[self._columns[rank]]) / self.steps if self.steps else 0.0
+
+    def elements(self, rank: int) -> float | None:
+        """The mean size of a rank's batches."""
+        count, total = self._elements[self._columns[rank]].tolist()
+        return total / count if count else None
+
+    def _add_phases(self, columns: Integers, steps: Contest) -> None:
+        weight = steps.weight
+        rank = np.broadcast_to(columns[np.newaxis, :, np.newaxis], weight.shape)
+        phase = np.broadcast_to(np.arange(len(OWN_PHASES)), weight.shape)
+        _add_at(self._phases, (rank, _WEIGHT, phase), weight)
+        _add_at(self._phases, (rank, _LATE, phase), weight * steps.late)
+        led = steps.leader >= 0
+        leaders = columns[steps.leader[led]]
+        _add_at(self._phases, (leaders, _LOST, steps.phase[led]), steps.lost[led])
+        _add_at(self._led, leaders, 1.0)
+
+    def _grow(self) -> None:
+        more = len(self._columns) - len(self._led)
+        if more > 0:
+            self._phases = np.pad(self._phases, ((0, more), (0, 0), (0, 0)))
+            self._led = np.pad(self._led, (0, more))
+            self._elements = np.pad(self._elements, ((0, more), (0, 0)))
+
+    @staticmethod
+    def _by_phase(values: Any) -> dict[str, float]:
+        return dict(zip(OWN_PHASES, values.tolist(), strict=True))
+
+
+def _apart(values: Matrix) -> Matrix:
+    """How far each rank is from the mean of its step."""
+    return np.asarray(values - values.mean(axis=1, keepdims=True))
