@@ -13,7 +13,8 @@ def stalled(snapshot: Snapshot, policy: Policy) -> Verdict:
     """Whether no step was completed for too long, outside of evaluations and the like."""
     since = snapshot.steps.last_completed_at
     step = snapshot.window.step or snapshot.whole.step
-    over = snapshot.run.state == "completed" or snapshot.ranks_expected == 0
+    left = snapshot.run.state == "running" and snapshot.ranks_expected == 0
+    over = snapshot.run.state == "completed" or left
     if since is None or step is None or over or any(rank.tagged for rank in snapshot.ranks):
         return Verdict("STALLED")
     silence = snapshot.now - since
@@ -58,7 +59,8 @@ def _culprit(snapshot: Snapshot) -> tuple[int | None, str | None, str, str]:
             f"{gone.phase or 'the start'} of step {gone.step}."
         )
         return gone.rank, gone.phase or None, why, "high"
-    working = [rank for rank in snapshot.ranks if rank.reporting and rank.phase != _WAITING]
+    there = [rank for rank in snapshot.ranks if rank.reporting or rank.parted]
+    working = [rank for rank in there if rank.phase != _WAITING]
     if not working:
         return None, _WAITING, "All ranks wait for an exchange that does not end.", "medium"
     stuck = min(working, key=lambda rank: (rank.step, rank.rank))

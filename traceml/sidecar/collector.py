@@ -207,8 +207,7 @@ class Collector:
         """Close a session."""
         rank = self._sessions.rank_of(request.session)
         if rank is not None:
-            rank.hear(request, now)
-            rank.parted = True
+            rank.part(request, now)
         return pb.GoodbyeReply()
 
     def _start(self, started: pb.Started, now: float) -> None:

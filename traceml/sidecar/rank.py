@@ -74,6 +74,16 @@ class Rank:
         self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
 
+    def part(self, request: pb.GoodbyeRequest, now: float) -> None:
+        """Take its last words. Where it was before it was told to end says more than where it
+        ended, if it has done no step since.
+        """
+        before = self._heartbeat
+        self.hear(request, now)
+        self.parted = True
+        if before is not None and self._heartbeat is not None and before.step == self.step:
+            self._heartbeat.phase = before.phase
+
     def acknowledge(self, batch: pb.Batch, now: float) -> None:
         """Take note of a batch, and of records before it that never came here."""
         given_up = self._heartbeat.dropped_backlog if self._heartbeat is not None else 0
