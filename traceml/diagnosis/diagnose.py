@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from traceml.diagnosis.finding import (
-    INFO,
     PROCESS,
+    SEVERITIES,
     STEP_MEMORY,
     STEP_TIME,
     SYSTEM,
@@ -37,11 +37,12 @@ def _sooner(window: Diagnosis, recent: Diagnosis, policy: Policy) -> Diagnosis:
     """
     new = recent.primary
     score = recent.scores.get(new.state, 0.0) / policy.recent_factor
-    is_new = window.primary.severity == INFO and new.severity != INFO and new.phase is not None
-    if not is_new or score < 1:
+    is_graver = SEVERITIES.index(new.severity) > SEVERITIES.index(window.primary.severity)
+    if not is_graver or new.phase is None or score < 1:
         return window
+    old = (finding for finding in window.findings if finding.state != new.state)
     return Diagnosis(
-        findings=(new, *window.findings),
+        findings=(new, *old),
         scores={**window.scores, new.state: score},
     )
 
