@@ -45,11 +45,14 @@ class Policy:
     explained_ratio: float = _limit(
         0.5, "JITTER, passing STRAGGLER: explained if batch sizes account for so much", _RATIO
     )
+    contended_cpu: float = _limit(
+        0.70, "ranks that compute on the CPU of a host this busy fight for its cores", _RATIO
+    )
+    contended_factor: float = _limit(
+        2, "then a passing STRAGGLER has to be so much above its threshold", (1.0, float("inf"))
+    )
     concentrated_ratio: float = _limit(
-        0.25,
-        "passing STRAGGLER where CPU training has no CPU to spare: so much more of the loss than "
-        "of the work is in one phase",
-        _RATIO,
+        0.25, "and so much more of the loss than of the work has to be in one phase", _RATIO
     )
     compute_ratio: float = _limit(0.90, "COMPUTE-BOUND: share of own compute", _RATIO)
 

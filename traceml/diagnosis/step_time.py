@@ -41,7 +41,7 @@ def _rules(
     is_exact = statistics.clock == "device" or snapshot.run.device in ("cpu", "mps", "")
     confidence = _confidence(statistics, policy, is_exact)
     gpus = {rank.rank: rank.gpu_uuid for rank in snapshot.ranks if rank.gpu_uuid}
-    is_busy = (host.cpu_utilization_ratio or 0.0) >= policy.host_cpu
+    is_busy = (host.cpu_utilization_ratio or 0.0) >= policy.contended_cpu
     judge = Judge(
         statistics, policy, floor, step_seconds, lambda rank: _throttled(gpus.get(rank), host),
         is_busy and snapshot.run.device == "cpu", confidence,

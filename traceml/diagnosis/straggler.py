@@ -142,13 +142,14 @@ class Judge:
         explained = (lengths.imbalance_explained_ratio or 0.0) >= self.policy.explained_ratio
         if leads or explained or seconds < self.floor_seconds or not total:
             return Verdict("STRAGGLER")
-        if self.is_contended and not self._is_in_one_phase():
-            return Verdict("STRAGGLER")
-        share = seconds / self.step_seconds
-        score = share / self.policy.straggler_warning
-        if score < 1:
-            return Verdict("STRAGGLER", score)
-        return Verdict("STRAGGLER", score, self._passing_finding(seconds, share), share)
+        share, limit = seconds / self.step_seconds, self.policy.straggler_warning
+        if self.is_contended:
+            limit *= self.policy.contended_factor
+            if not self._is_in_one_phase():
+                return Verdict("STRAGGLER")
+        if share < limit:
+            return Verdict("STRAGGLER", share / limit)
+        return Verdict("STRAGGLER", share / limit, self._passing_finding(seconds, share), share)
 
     def _is_in_one_phase(self) -> bool:
         """Whether what is lost is not spread over the phases as the work is.
