@@ -134,7 +134,7 @@ def test_a_folder_that_becomes_read_only_loses_nothing_while_the_segment_has_roo
         eventually(lambda: launcher.completed() == 100)
         journal = launcher.run_directory / "journal"
         journal.chmod(0o500)
-        for _ in range(10):  # more than the first segment should hold
+        for _ in range(24):  # more than the first segment should hold
             rank.train(3_000)
             eventually(lambda: rank.backlog == 0)
         eventually(lambda: launcher.completed() == rank.trained)
@@ -194,8 +194,8 @@ def test_a_million_rank_steps_on_a_slow_disk_need_no_more_memory_and_keep_to_the
     journal = launcher.run_directory / "journal"
     ranks = Ranks(described["endpoint"], 8)
     resident, largest = [], 0
-    for part in range(62):
-        ranks.push(2_048)
+    for part in range(84):
+        ranks.push(1_500)
         largest = max(largest, size_of(journal))
         if part % 20 == 10:
             resident.append(process.memory_info().rss)
