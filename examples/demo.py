@@ -12,7 +12,8 @@ HERE = Path(__file__).parent
 LOGS = Path("logs")
 SHOWN = (
     "traceml_steps_completed_total",
-    "traceml_phase_worst_seconds",
+    'traceml_diagnosis_info{domain="step_time"',
+    'traceml_straggler_lost_seconds_total{phase="dataloader"',
     "traceml_phase_worst_rank",
     'traceml_rank_phase_seconds{phase="dataloader"',
 )

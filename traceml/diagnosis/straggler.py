@@ -210,9 +210,9 @@ class Judge:
 
     def _why(self, excess: Excess, share: float) -> str:
         return (
-            f"Rank {excess.rank} takes {units.seconds(excess.seconds)} longer than the others, "
-            f"most of it in {excess.phase}: {units.ratio(share)} of the step, in which they wait "
-            f"for it.{self._batches(excess)}{self.causes(excess.rank)}"
+            f"Rank {excess.rank} takes {units.seconds(excess.seconds)} a step longer than the "
+            f"others, most of it in {excess.phase}, and they wait for it: {units.ratio(share)} of "
+            f"the step.{self._batches(excess)}{self.causes(excess.rank)}"
         )
 
     def _batches(self, excess: Excess) -> str:
