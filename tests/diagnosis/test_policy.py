@@ -25,8 +25,9 @@ def test_every_threshold_is_explained() -> None:
         ({"stalled_seconds": -1}, "stalled_seconds must be above 0"),
         ({"stalled_seconds": float("nan")}, "stalled_seconds must be above 0"),
         ({"stalled_seconds": float("inf")}, "stalled_seconds must be above 0"),
+        ({"policy": {"jitter_ratio": 2}}, "there are no sections, such as \\[policy\\]"),
         ({"jitter_ratio": 0.5}, "jitter_ratio must be at least 1"),
-        ({"input_warning": 0.5}, "input_critical must not be below input_warning"),
+        ({"input_warning": 0.5}, r"input_critical \(0.2\) must not be below input_warning \(0.5\)"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, object], message: str) -> None:

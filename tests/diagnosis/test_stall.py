@@ -99,7 +99,7 @@ def test_it_is_over_with_the_next_step(
     collector: Collector, processes: list[Process], clock: Clock
 ) -> None:
     clock.advance(PATIENCE)
-    tell_steps(processes, [[healthy()] * RANKS], first=30)
+    tell_steps(processes, [[healthy()] * RANKS], first=30 + 10 * int(PATIENCE))
     assert found(collector).state != "STALLED"
 
 
@@ -127,3 +127,21 @@ def test_before_the_first_step_nothing_is_said(collector: Collector, clock: Cloc
     start_ranks(collector, RANKS)
     clock.advance(10 * PATIENCE)
     assert found(collector).state == "NO_DATA"
+
+
+def test_of_several_that_fell_silent_the_one_that_waited_is_not_to_blame(
+    collector: Collector, processes: list[Process], clock: Clock
+) -> None:
+    beat(processes, {0: "collective_wait", 1: "forward", 2: "collective_wait"})
+    clock.advance(PATIENCE)
+    stalled = found(collector)
+    assert (stalled.state, stalled.rank, stalled.phase) == ("STALLED", 1, "forward")
+
+
+def test_a_step_that_is_told_late_does_not_hide_that_the_run_stood_still(
+    collector: Collector, processes: list[Process], clock: Clock
+) -> None:
+    """It ended long before; the process told it when it was interrupted."""
+    clock.advance(PATIENCE + 1)
+    tell_steps(processes, [[healthy()] * RANKS], first=30)
+    assert found(collector).state == "STALLED"

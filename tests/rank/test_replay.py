@@ -671,6 +671,15 @@ def test_what_is_done_in_most_steps_is_no_evaluation() -> None:
     assert tags(tape) == [Tag.WARMUP, 0, 0, 0, 0, 0]
 
 
+def test_saving_in_most_steps_is_part_of_them_unless_the_user_says_otherwise() -> None:
+    saving, said = Tape(), Tape()
+    for _ in range(8):
+        saving.step().note(events.TAG, events.SAVED)
+        said.step().note(events.TAG, Tag.CHECKPOINT)
+    assert tags(saving).count(Tag.CHECKPOINT) <= 1
+    assert tags(said)[1:] == [Tag.CHECKPOINT] * 7
+
+
 def test_a_teacher_does_not_hide_an_evaluation_of_the_model_or_with_another_loader() -> None:
     tape = Tape()
     for number in range(8):

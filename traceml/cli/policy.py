@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, NO_INPUT, CommandError
-from traceml.diagnosis.policy import FIELDS, Policy, documented
+from traceml.diagnosis.policy import DEFAULT, FIELDS, Policy, documented
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,7 +41,8 @@ def execute(parsed: argparse.Namespace) -> int:
     if parsed.check is None:
         sys.stdout.write(documented())
         return 0
-    changed = read_policy(parsed.check)
+    given = read_policy(parsed.check)
+    changed = [name for name, value in given.items() if value != getattr(DEFAULT, name)]
     print(f"{parsed.check} is sound, and changes {', '.join(changed) or 'nothing'}")
     return 0
 
@@ -53,9 +54,11 @@ def read_policy(file: Path | None) -> dict[str, float]:
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CommandError(f"--policy: no such file: {file}", NO_INPUT) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CommandError(f"{file}: {error}", BAD_CONFIG) from None
+        raise CommandError(f"no such policy file: {file}", NO_INPUT) from None
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror}", NO_INPUT) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CommandError(f"{file} is no TOML: {error}", BAD_CONFIG) from None
     try:
         policy = Policy.of(given)
     except ValueError as error:

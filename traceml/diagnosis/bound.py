@@ -1,7 +1,7 @@
 """What the typical step is spent on: rules on the shares of its phases, all ranks alike."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traceml import units
 from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Finding
@@ -10,13 +10,17 @@ from traceml.diagnosis.straggler import COMPUTE, INPUT, OTHER, lower_median
 from traceml.diagnosis.verdict import Verdict, at_most, severity
 from traceml.snapshot import Statistics
 
+_COMM = (
+    "Exchange less often or less: gradient accumulation with no_sync(), larger batches, bf16 "
+    "compression hooks; check the network between the ranks."
+)
+_CORES = "The host's CPUs are busy, and ranks wait for a core in the exchange too: free some first."
 _ACTIONS = {
     "INPUT_BOUND": "Fetch ahead: more DataLoader workers, a larger prefetch_factor, "
     "persistent_workers, data closer to the machine or already decoded.",
     "H2D_BOUND": "Overlap the copies: pin_memory=True in the DataLoader, non_blocking=True in "
     "`.to()`, fewer and larger copies.",
-    "COMM_BOUND": "Exchange less often or less: gradient accumulation with no_sync(), larger "
-    "batches, bf16 compression hooks; check the network between the ranks.",
+    "COMM_BOUND": _COMM,
     "WAIT_HEAVY": "Look at what the loop does between its phases: logging, metrics, `.item()` and "
     "other reads from the device, checkpoints, a loader that is not torch's.",
     "COMPUTE_BOUND": "The model's own work is the limit: mixed precision, torch.compile, a larger "
@@ -36,6 +40,7 @@ class Shares:
     step_seconds: float
     sees_whole_world: bool
     is_exact: bool  # the clock shows what the device waited for, not what the CPU did
+    is_contended: bool  # ranks that compute on the CPU have none to spare
     confidence: str
 
     def verdicts(self) -> Iterator[Verdict]:
@@ -108,10 +113,16 @@ class Shares:
         known = lengths.exchange_seconds if lengths is not None else None
         if known is None or not self.sees_whole_world:
             return Verdict("COMM_BOUND")
-        return self._judged(
-            "COMM_BOUND", known, "collective_wait",
-            self.policy.comm_warning, self.policy.comm_critical,
-        )  # fmt: skip
+        policy = self.policy
+        verdict = self._judged(
+            "COMM_BOUND", known, "collective_wait", policy.comm_warning, policy.comm_critical
+        )
+        if verdict.finding is None or not self.is_contended:
+            return verdict
+        finding = replace(
+            at_most(verdict.finding, WARNING), confidence="low", action=f"{_CORES} {_COMM}"
+        )
+        return replace(verdict, finding=finding)
 
     def _bound(self, state: str, phases: Sequence[str], warning: float, critical: float) -> Verdict:
         value = self._typical(phases)

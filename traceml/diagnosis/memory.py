@@ -202,8 +202,8 @@ class _Memory:
             state=state,
             severity=INFO if state.endswith("EARLY") else CRITICAL if is_near else WARNING,
             summary=f"{whose} grew by {units.bytes_(worst.bytes)} ({units.ratio(worst.ratio)}) "
-            f"over {worst.steps} steps, {units.bytes_(worst.bytes_per_step)} a step, and keeps "
-            f"growing.{until}",
+            f"since the first fifth of {worst.steps} steps, {units.bytes_(worst.bytes_per_step)} "
+            f"a step, and keeps growing.{until}",
             action=_LEAK,
             rank=worst.rank if alone else None,
             chronic=True,

@@ -104,7 +104,8 @@ class Policy:
         for name, value in asdict(self).items():
             warning = name.removesuffix("_critical") + "_warning"
             if name.endswith("_critical") and value < getattr(self, warning):
-                raise ValueError(f"{name} must not be below {warning}")
+                lower = getattr(self, warning)
+                raise ValueError(f"{name} ({value:g}) must not be below {warning} ({lower:g})")
         if self.gpu_utilization_moderate < self.gpu_utilization_low:
             raise ValueError("gpu_utilization_moderate must not be below gpu_utilization_low")
 
@@ -112,6 +113,8 @@ class Policy:
     def of(cls, given: Mapping[str, Any]) -> "Policy":
         """The defaults but for what is given; ValueError for what makes no sense."""
         for name, value in given.items():
+            if isinstance(value, dict):
+                raise ValueError(f"there are no sections, such as [{name}]")
             if name not in FIELDS:
                 raise ValueError(f"{name} is no threshold")
             if isinstance(value, bool) or not isinstance(value, int | float):

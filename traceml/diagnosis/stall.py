@@ -51,7 +51,8 @@ def _finding(snapshot: Snapshot, silence: float) -> Finding:
 def _culprit(snapshot: Snapshot) -> tuple[int | None, str | None, str, str]:
     """Who is waited for: a rank that fell silent, else one that does not wait itself."""
     if snapshot.absent:
-        gone = min(snapshot.absent, key=lambda absence: (absence.step or 0, absence.rank))
+        # Of several that are silent, not the one that waited for another.
+        gone = min(snapshot.absent, key=lambda a: (a.phase == _WAITING, a.step or 0, a.rank))
         if gone.step is None:
             return gone.rank, None, f"Rank {gone.rank} was never heard of.", "high"
         why = (

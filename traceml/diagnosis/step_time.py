@@ -20,12 +20,7 @@ def step_time(
 ) -> Diagnosis:
     """What holds back the steps of this scope."""
     if statistics.steps < MIN_STEPS or statistics.step is None:
-        summary = f"{statistics.steps} completed steps so far; {MIN_STEPS} are needed to judge."
-        return conclude(
-            STEP_TIME,
-            [stalled(snapshot, policy)],
-            Finding(STEP_TIME, "NO_DATA", INFO, summary, "Wait for more steps."),
-        )
+        return conclude(STEP_TIME, [stalled(snapshot, policy)], _no_data(snapshot, statistics))
     verdicts = [stalled(snapshot, policy), *_rules(snapshot, statistics, host, policy)]
     if statistics.steps < policy.sure_steps:
         verdicts = [verdicts[0], *(_unsure(verdict) for verdict in verdicts[1:])]
@@ -49,7 +44,7 @@ def _rules(
     world = snapshot.run.world_size or 1
     shares = Shares(
         statistics, policy, floor, step_seconds, world == len(statistics.ranks), is_exact,
-        confidence,
+        judge.is_contended, confidence,
     )  # fmt: skip
     causes = [*judge.verdicts(), *shares.verdicts()]
     yield from causes
@@ -60,6 +55,17 @@ def _rules(
         yield shares.compute()
     else:
         yield replace(shares.compute(), finding=None)
+
+
+def _no_data(snapshot: Snapshot, statistics: Statistics) -> Finding:
+    left_out = sum(snapshot.steps.excluded.values())
+    summary = (
+        f"Of {snapshot.steps.completed} completed steps {left_out} are left out, as evaluations, "
+        f"checkpoints and the like are; {statistics.steps} can be judged, and {MIN_STEPS} are "
+        "needed."
+    )
+    action = "Wait for more steps." if snapshot.run.state == "running" else ""
+    return Finding(STEP_TIME, "NO_DATA", INFO, summary, action)
 
 
 def _confidence(statistics: Statistics, policy: Policy, is_exact: bool) -> str:

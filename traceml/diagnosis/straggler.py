@@ -34,6 +34,9 @@ _ACTIONS = {
 }
 
 
+_EVEN = "Spread the work evenly: batches of equal size and samples of like length on all ranks."
+
+
 @dataclass(frozen=True, slots=True)
 class Excess:
     """What a rank does longer than the others."""
@@ -189,7 +192,9 @@ class Judge:
             state=state,
             severity=self._severity(share),
             summary=self._why(excess, share),
-            action=_ACTIONS[excess.phase].format(rank=excess.rank),
+            action=_EVEN
+            if self._batches(excess)
+            else _ACTIONS[excess.phase].format(rank=excess.rank),
             rank=excess.rank,
             phase=excess.phase,
             lost_seconds_per_step=excess.seconds,
@@ -212,8 +217,14 @@ class Judge:
         return (
             f"Rank {excess.rank} takes {units.seconds(excess.seconds)} a step longer than the "
             f"others, most of it in {excess.phase}, and they wait for it: {units.ratio(share)} of "
-            f"the step.{self._batches(excess)}{self.causes(excess.rank)}"
+            f"the step{self._how_often(excess)}.{self._batches(excess)}{self.causes(excess.rank)}"
         )
+
+    def _how_often(self, excess: Excess) -> str:
+        led = self.statistics.ranks[excess.rank].led_ratio
+        if led >= self.policy.chronic_ratio:
+            return ""
+        return f" on average, in {units.ratio(led)} of the steps"
 
     def _batches(self, excess: Excess) -> str:
         """Said where a rank simply has more to do."""

@@ -147,7 +147,8 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric(
         "traceml_straggler_lost_seconds", "counter", "seconds", ("rank", "phase"),
         "Time that the other ranks have waited for this one so far, by the phase in which it was "
-        "slow: in each completed step the largest own work over the median of the others.",
+        "slow: in each completed step that is not tagged, the largest own work over the median of "
+        "the others.",
         read.rank_by_key(lambda of: of.lost_seconds),
     ),
     Metric(

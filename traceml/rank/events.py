@@ -26,6 +26,9 @@ BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED = range(24, 30)
 # Of the device's clock: it begins, so many marks had these times, it ends.
 DEVICE, DEVICE_TIMES, DEVICE_END = range(30, 33)
 
+# Of TAG, above all tags: something was saved. Done in most steps it is part of them.
+SAVED = 1 << 10
+
 # What it is, when it was or how much, and on which thread.
 Entry = tuple[int, Any, int]
 

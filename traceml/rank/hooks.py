@@ -32,6 +32,7 @@ from traceml.rank.events import (
     GRADIENT_END,
     OPTIMIZER,
     OPTIMIZER_END,
+    SAVED,
     TAG,
     WAIT,
     WAIT_END,
@@ -42,7 +43,6 @@ from traceml.rank.events import (
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.roots import Roots
-from traceml.wire.tags import Tag
 
 Make = Callable[[Any], Any]
 
@@ -61,7 +61,7 @@ def install(
     _tell_torchscript(torch.autograd.backward, "aten::backward")
     _tell_torchscript(torch.autograd.grad, "aten::grad")
     _Optimizers(recorder, roots, train).hook(patches)
-    patches.replace(torch, "save", _tagging(recorder, Tag.CHECKPOINT))
+    patches.replace(torch, "save", _tagging(recorder, SAVED))
     if torch.distributed.is_available():
         wait = _around(recorder, WAIT, WAIT_END)
         patches.replace(torch._C._distributed_c10d.Work, "wait", wait)
@@ -79,7 +79,7 @@ def hook_copies(recorder: Recorder, patches: Patches) -> None:
 def hook_checkpoints(checkpoint: Any, recorder: Recorder, patches: Patches) -> None:
     """Tag steps in which this module, `torch.distributed.checkpoint`, saves."""
     for name in ("save", "async_save"):
-        patches.replace(checkpoint, name, _tagging(recorder, Tag.CHECKPOINT))
+        patches.replace(checkpoint, name, _tagging(recorder, SAVED))
 
 
 def _tell_torchscript(stand_in: Any, operator: str) -> None:
@@ -221,7 +221,7 @@ def _around(recorder: Recorder, begin: int, end: int) -> Make:
     return make
 
 
-def _tagging(recorder: Recorder, tag: Tag) -> Make:
+def _tagging(recorder: Recorder, tag: int) -> Make:
     """Tag the step in which a function is called on the training thread."""
 
     def make(original: Any) -> Any:

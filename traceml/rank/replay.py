@@ -47,6 +47,7 @@ _BLIND_STEPS = 5  # in a row, until it is said
 # Above all tags: the model was called or a batch fetched as for an evaluation, or another
 # model that does not train was.
 _EVALUATED, _ASKED_ANOTHER = 1 << 8, 1 << 9
+_SIGNS = {_EVALUATED: Tag.EVAL, _ASKED_ANOTHER: Tag.EVAL, events.SAVED: Tag.CHECKPOINT}
 
 
 class Replay:
@@ -69,7 +70,7 @@ class Replay:
         self._directly_after_optimizer = False
         self._loss_follows = False  # the forward under way may be followed by a loss
         self._unclaimed = False  # an unsure forward that no backward has followed yet
-        self._evaluated: Counter[int] = Counter()  # steps with a sign of evaluation, by sign
+        self._signs: Counter[int] = Counter()  # steps with a sign of something special
         self._blind_steps = 0  # in a row: with a backward, without a forward
         self.steps = 0
         self.dropped = 0
@@ -103,8 +104,10 @@ class Replay:
     def tags(self) -> int:
         """What the step under way is known to be, so far."""
         tags = self.phases.row[TAGS]
-        rare = (s for s in (_EVALUATED, _ASKED_ANOTHER) if tags & s and self._is_exception(s))
-        return tags & ~(_EVALUATED | _ASKED_ANOTHER) | (Tag.EVAL if any(rare) else 0)
+        for sign, tag in _SIGNS.items():
+            if tags & sign:
+                tags = tags & ~sign | (tag if self._is_exception(sign) else 0)
+        return tags
 
     def _take(self) -> list[Row]:
         rows, self._rows = self._rows, []
@@ -335,23 +338,23 @@ class Replay:
     def _emit(self, row: Row) -> None:
         if self.steps == 0:
             row[TAGS] |= Tag.WARMUP
-        for sign in (_EVALUATED, _ASKED_ANOTHER):
+        for sign, tag in _SIGNS.items():
             if row[TAGS] & sign:
-                self._judge_evaluation(row, sign)
+                self._judge(row, sign, tag)
         row[STEP] = self.steps
         self.steps += 1
         self._rows.append(row)
         self._look_for_blindness(row)
 
-    def _judge_evaluation(self, row: Row, sign: int) -> None:
+    def _judge(self, row: Row, sign: int, tag: Tag) -> None:
         """An evaluation is the exception. What is done in most steps is part of them."""
         row[TAGS] &= ~sign
         if self._is_exception(sign):
-            row[TAGS] |= Tag.EVAL
-        self._evaluated[sign] += 1
+            row[TAGS] |= tag
+        self._signs[sign] += 1
 
     def _is_exception(self, sign: int) -> bool:
-        return 2 * (self._evaluated[sign] + 1) <= self.steps + 1
+        return 2 * (self._signs[sign] + 1) <= self.steps + 1
 
     def _look_for_blindness(self, row: Row) -> None:
         if row[FORWARDS]:

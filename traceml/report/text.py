@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from traceml import units
-from traceml.diagnosis.finding import DOMAINS, Finding, primary, title
+from traceml.diagnosis.finding import DOMAINS, INFO, Finding, primary, title
 from traceml.report.table import phase_table, rank_table
 from traceml.snapshot import Run, Snapshot, Steps
 
 WIDTH = 100
 _PLAIN = ("NO_DATA", "NORMAL", "BALANCED", "COMPUTE_BOUND")  # nothing to add to the first finding
+_STOOD_SECONDS = 5.0  # a run without a step for so long stood still when it was interrupted
 _NAME_WIDTH = 45  # the title also says how the run ended
 
 
@@ -40,7 +41,9 @@ def verdict_lines(snapshot: Snapshot) -> Iterator[str]:
     for domain in DOMAINS:
         for finding in snapshot.whole_diagnoses[domain].findings:
             if finding is not first and finding.state not in _PLAIN:
-                yield from _wrapped(f"Also {_headline(finding)}: {finding.summary}", "")
+                alarms = finding.severity != INFO and finding.action
+                advice = f" Next: {finding.action}" if alarms else ""
+                yield from _wrapped(f"Also {_headline(finding)}: {finding.summary}{advice}", "")
 
 
 def _headline(finding: Finding) -> str:
@@ -91,7 +94,8 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
     for kind, memory in snapshot.whole.memory.items():
         name = "resident" if kind == "rss" else kind
         worst = f"{units.bytes_(memory.worst)} on r{memory.worst_rank}"
-        yield f"Peak {name} memory {worst}, median {units.bytes_(memory.median)}"
+        median = f", median {units.bytes_(memory.median)}" if len(snapshot.ranks) > 1 else ""
+        yield f"Peak {name} memory {worst}{median}"
     yield from _stragglers(snapshot)
     telemetry = snapshot.telemetry
     cost = units.seconds(telemetry.overhead_seconds_per_step)
@@ -121,11 +125,18 @@ def _left_behind(snapshot: Snapshot) -> Iterator[str]:
     """Where ranks were last seen that did not say goodbye."""
     silent = {absence.rank for absence in snapshot.absent}
     cut_off = snapshot.run.state in ("failed", "interrupted")
-    gone = [rank for rank in snapshot.ranks if rank.rank in silent or (cut_off and not rank.parted)]
+    idle = snapshot.now - (snapshot.steps.last_completed_at or snapshot.now)
+    stood = snapshot.run.state == "interrupted" and idle >= _STOOD_SECONDS
+    gone = [
+        rank
+        for rank in snapshot.ranks
+        if rank.rank in silent or (cut_off and not rank.parted) or stood
+    ]
     seen = [f"r{rank.rank} in step {rank.step}, {rank.phase or 'starting'}" for rank in gone]
     if seen:
         when = "When it was interrupted" if snapshot.run.state == "interrupted" else "Last heard of"
-        yield f"{when}: {'; '.join(seen)}"
+        after = f", {units.seconds(idle)} after the last step" if stood else ""
+        yield f"{when}{after}: {'; '.join(seen)}"
     never = [f"r{absence.rank}" for absence in snapshot.absent if absence.step is None]
     if never:
         yield f"Never heard of: {', '.join(never)}"

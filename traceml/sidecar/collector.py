@@ -18,7 +18,7 @@ from traceml.sidecar import absence
 from traceml.sidecar.align import AlignedSteps, Aligner
 from traceml.sidecar.config import RunIdentity
 from traceml.sidecar.hostbook import HostBook
-from traceml.sidecar.notes import Notes, service_notes
+from traceml.sidecar.notes import Notes, policy_notes, service_notes
 from traceml.sidecar.rank import Rank
 from traceml.sidecar.refusal import REASONS, ProtocolTooNewError
 from traceml.sidecar.sessions import Sessions, check_hello
@@ -172,6 +172,7 @@ class Collector:
             telemetry=self._telemetry(ranks),
             notes=(
                 *self._notes.of_ranks(sessions.ranks, self._state),
+                *policy_notes(self._policy),
                 *service_notes(self.refused, self.unjournaled, self.journal_problem),
             ),
         )

@@ -41,6 +41,13 @@ class Notes:
                 )
 
 
+def policy_notes(policy: Mapping[str, float]) -> Iterator[str]:
+    """By what other measure than the usual one the run is judged."""
+    if policy:
+        changed = ", ".join(f"{name} = {value:g}" for name, value in policy.items())
+        yield f"Judged by thresholds of your own: {changed}"
+
+
 def service_notes(
     refused: Mapping[str, int], unjournaled: int, journal_problem: str
 ) -> Iterator[str]:

@@ -11,8 +11,10 @@ from traceml.sidecar.clock import on_one_clock
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import RECENT_STEPS, Window
 from traceml.snapshot import MemoryTrend, Statistics, StepHistogram, Steps
+from traceml.wire.columns import VALUES
 from traceml.wire.tags import Tag
 
+_END = VALUES.index("end_ns")
 HISTOGRAM_BOUNDS_SECONDS = tuple(0.001 * 2**power for power in range(20))  # 1 ms to 524 s
 
 
@@ -26,6 +28,7 @@ class StepBook:
         self._completed = 0
         self._excluded: Counter[str] = Counter({tag.label: 0 for tag in Tag})
         self._last_at: float | None = None
+        self._last_end_ns = 0.0  # the same by the ranks' own clock
         self._counts = np.zeros(len(HISTOGRAM_BOUNDS_SECONDS) + 1, dtype=np.int64)
         self._sum_ns = 0.0
 
@@ -35,7 +38,7 @@ class StepBook:
         Ranks of one group are compared with each other.
         """
         self._completed += len(steps.step)
-        self._last_at = now
+        self._note_time(float(steps.values[-1, :, _END].max()), now)
         for tags in steps.tags[steps.tags > 0]:
             self._excluded[_first(int(tags)).label] += 1
         untagged = steps.values[steps.tags == 0]
@@ -47,6 +50,13 @@ class StepBook:
         lengths = self._whole.add(*told, values, on_device).length
         np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, lengths / 1e9), 1)
         self._sum_ns += float(lengths.sum())
+
+    def _note_time(self, end_ns: float, now: float) -> None:
+        """A step may be told long after it ended: at the end of a run that stood still."""
+        since = (end_ns - self._last_end_ns) / 1e9
+        before = self._last_at
+        self._last_at = now if before is None or not since > 0 else min(now, before + since)
+        self._last_end_ns = end_ns
 
     def steps(self, incomplete: Mapping[str, int]) -> Steps:
         """The counts for the Snapshot."""
