@@ -1,12 +1,14 @@
 """What must hold of every run, whatever its figures are."""
 
+import math
 from collections.abc import Sequence
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.builders import Clock, look, make_collector, make_records, start_ranks
 from tests.diagnosis.scene import HEALTHY, Work, scene, step_time
-from traceml.diagnosis.finding import Finding
+from traceml.diagnosis.finding import DOMAINS, Finding
 
 PHASES = tuple(HEALTHY)
 STEPS = 25
@@ -93,3 +95,25 @@ def test_a_signal_that_is_missing_convicts_nobody(ranks: list[Work], phase: str)
     ]
     for each in step_time(scene(without, STEPS)).findings:
         assert each.phase != phase or each.rank is None or each.state not in ACCUSING
+
+
+anything = st.sampled_from([0.0, 1.0, 1e6, 1e9, 1e15, math.nan])
+
+
+@few
+@given(st.data(), st.integers(1, 3), st.integers(1, 4))
+def test_whatever_ranks_tell_there_is_something_to_say(
+    data: st.DataObject, ranks: int, steps: int
+) -> None:
+    """Steps of no length, waits longer than their steps, figures that come and go."""
+    collector = make_collector(Clock(), ranks_expected=ranks)
+    for process in start_ranks(collector, ranks):
+        records = make_records(range(steps))
+        shape = records.values.shape
+        drawn = data.draw(st.lists(anything, min_size=shape[1], max_size=shape[1]))
+        records.values[:] = drawn
+        records.values[:, 0] = data.draw(st.sampled_from([0.0, 1e6, 1e9]))
+        process.send(records)
+    snapshot = look(collector)
+    for diagnoses in (snapshot.window_diagnoses, snapshot.whole_diagnoses):
+        assert {of.primary.domain for of in diagnoses.values()} == set(DOMAINS)

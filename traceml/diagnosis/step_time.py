@@ -19,7 +19,7 @@ def step_time(
     snapshot: Snapshot, statistics: Statistics, host: HostUse, policy: Policy
 ) -> Diagnosis:
     """What holds back the steps of this scope."""
-    if statistics.steps < MIN_STEPS or statistics.step is None:
+    if statistics.steps < MIN_STEPS or statistics.step is None or not statistics.step.median:
         return conclude(STEP_TIME, [stalled(snapshot, policy)], _no_data(snapshot, statistics))
     verdicts = [stalled(snapshot, policy), *_rules(snapshot, statistics, host, policy)]
     if statistics.steps < policy.sure_steps:

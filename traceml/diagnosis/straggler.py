@@ -164,6 +164,8 @@ class Judge:
         for times in ranks:
             lost.update(times.lost_seconds)
             work.update({phase: times.phases.get(phase, 0.0) for phase in times.lost_seconds})
+        if not work.total():
+            return False
         most = max(lost, key=lost.__getitem__)
         spread = work[most] / work.total()
         return lost[most] / lost.total() - spread >= self.policy.concentrated_ratio
