@@ -136,6 +136,11 @@ class RankState:
     records_received: int
     records_dropped: Mapping[str, int]
 
+    @property
+    def all_lost_seconds(self) -> float:
+        """What others have waited for it so far, in all phases."""
+        return sum(self.lost_seconds.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Absence:
@@ -265,3 +270,9 @@ class Snapshot:
     def now(self) -> float:
         """Unix time of this picture."""
         return self.run.started_at + self.run.duration_seconds
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """Since the last step was completed; None before the first."""
+        since = self.steps.last_completed_at
+        return None if since is None else self.now - since

@@ -6,12 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, NO_INPUT, CommandError
+from traceml.cli.toml import read_toml
 from traceml.diagnosis.policy import DEFAULT, FIELDS, Policy, documented
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _EPILOG = """\
 example:
@@ -51,14 +47,9 @@ def read_policy(file: Path | None) -> dict[str, float]:
     """What a file changes; CommandError if it makes no sense."""
     if file is None:
         return {}
-    try:
-        given = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CommandError(f"no such policy file: {file}", NO_INPUT) from None
-    except OSError as error:
-        raise CommandError(f"cannot read {file}: {error.strerror}", NO_INPUT) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CommandError(f"{file} is no TOML: {error}", BAD_CONFIG) from None
+    if not file.exists():
+        raise CommandError(f"no such policy file: {file}", NO_INPUT)
+    given = read_toml(file)
     try:
         policy = Policy.of(given)
     except ValueError as error:

@@ -2,21 +2,16 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, USAGE, CommandError
+from traceml.cli.toml import read_toml
 from traceml.sidecar.config import DEFAULT_MAX_MB
 from traceml.sidecar.journal import MIN_MAX_MB
 from traceml.sidecar.listen import PORT
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MODES = ("summary",)
 
@@ -180,19 +175,12 @@ def _value(
 def _read_file(directory: Path) -> tuple[Mapping[str, Any], str]:
     own = directory / "traceml.toml"
     if own.exists():
-        return _checked(_parse(own), own.name), own.name
+        return _checked(read_toml(own), own.name), own.name
     project = directory / "pyproject.toml"
     if not project.exists():
         return {}, ""
-    tool = _parse(project).get("tool", {})
+    tool = read_toml(project).get("tool", {})
     return _checked(tool.get("traceml", {}), "[tool.traceml]"), "[tool.traceml]"
-
-
-def _parse(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CommandError(f"{file.name}: {error}", BAD_CONFIG) from None
 
 
 def _checked(table: Any, source: str) -> Mapping[str, Any]:

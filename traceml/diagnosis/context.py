@@ -16,54 +16,43 @@ class Measured:
     rank: int | None = None
 
 
-def above(
-    domain: str,
-    state: str,
-    severity: str,
-    measured: Iterable[Measured],
-    limit: float,
-    sentence: str,
-    action: str,
-) -> Verdict:
-    """Holds if the highest value reaches the limit; abstains if there is none."""
-    worst = max(measured, key=lambda each: each.value, default=None)
-    if worst is None:
-        return Verdict(state)
-    return _verdict(domain, state, severity, worst, worst.value / limit, sentence, action)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is said of the worst value if it passes the limit; abstains where there is none."""
 
+    domain: str
+    state: str
+    severity: str
+    limit: float
+    sentence: str
+    action: str
 
-def below(
-    domain: str,
-    state: str,
-    severity: str,
-    measured: Iterable[Measured],
-    limit: float,
-    sentence: str,
-    action: str,
-) -> Verdict:
-    """Holds if the lowest value is under the limit; abstains if there is none."""
-    worst = min(measured, key=lambda each: each.value, default=None)
-    if worst is None:
-        return Verdict(state)
-    score = limit / worst.value if worst.value > 0 else 2.0
-    # At the limit itself it does not hold.
-    score = min(score, 0.999) if worst.value >= limit else score
-    return _verdict(domain, state, severity, worst, score, sentence, action)
+    def above(self, measured: Iterable[Measured]) -> Verdict:
+        """Holds if the highest value reaches the limit."""
+        worst = max(measured, key=lambda each: each.value, default=None)
+        if worst is None:
+            return Verdict(self.state)
+        return self._verdict(worst, worst.value / self.limit)
 
+    def below(self, measured: Iterable[Measured]) -> Verdict:
+        """Holds if the lowest value is under the limit."""
+        worst = min(measured, key=lambda each: each.value, default=None)
+        if worst is None:
+            return Verdict(self.state)
+        score = self.limit / worst.value if worst.value > 0 else 2.0
+        # At the limit itself it does not hold.
+        return self._verdict(worst, min(score, 0.999) if worst.value >= self.limit else score)
 
-def _verdict(
-    domain: str,
-    state: str,
-    severity: str,
-    worst: Measured,
-    score: float,
-    sentence: str,
-    action: str,
-) -> Verdict:
-    if score < 1:
-        return Verdict(state, score)
-    summary = sentence.format(who=worst.who, value=worst.value)
-    finding = Finding(
-        domain, state, severity, summary, action, rank=worst.rank, evidence={"value": worst.value}
-    )
-    return Verdict(state, score, finding)
+    def _verdict(self, worst: Measured, score: float) -> Verdict:
+        if score < 1:
+            return Verdict(self.state, score)
+        finding = Finding(
+            self.domain,
+            self.state,
+            self.severity,
+            self.sentence.format(who=worst.who, value=worst.value),
+            self.action,
+            rank=worst.rank,
+            evidence={"value": worst.value},
+        )
+        return Verdict(self.state, score, finding)

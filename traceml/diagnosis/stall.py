@@ -11,13 +11,12 @@ _WAITING = "collective_wait"
 
 def stalled(snapshot: Snapshot, policy: Policy) -> Verdict:
     """Whether no step was completed for too long, outside of evaluations and the like."""
-    since = snapshot.steps.last_completed_at
+    silence = snapshot.idle_seconds
     step = snapshot.window.step or snapshot.whole.step
     left = snapshot.run.state == "running" and snapshot.ranks_expected == 0
     over = snapshot.run.state == "completed" or left
-    if since is None or step is None or over or any(rank.tagged for rank in snapshot.ranks):
+    if silence is None or step is None or over or any(rank.tagged for rank in snapshot.ranks):
         return Verdict("STALLED")
-    silence = snapshot.now - since
     patience = max(policy.stalled_seconds, policy.stalled_steps * step.median)
     score = silence / patience
     if score < 1:

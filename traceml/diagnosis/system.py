@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from traceml.diagnosis.context import Measured, above, below
+from traceml.diagnosis.context import Measured, Rule
 from traceml.diagnosis.finding import INFO, SYSTEM, WARNING, Diagnosis, Finding
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.verdict import Verdict, conclude
@@ -25,56 +25,46 @@ def _gpu_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
 
     memory = each(lambda gpu: gpu.memory_ratio)
     use = each(lambda gpu: gpu.utilization_ratio)
-    full = "Something else may use this GPU as well: compare with the ranks' own memory."
-    yield above(
-        SYSTEM, "VERY_HIGH_GPU_MEMORY", WARNING, memory, policy.gpu_memory_very_high,
-        "{who}'s memory was {value:.0%} full.", full,
-    )  # fmt: skip
-    yield above(
-        SYSTEM, "HIGH_GPU_TEMPERATURE", WARNING,
-        each(lambda gpu: gpu.temperature_celsius), policy.gpu_temperature,
-        "{who} was {value:.0f} C hot.", "Check its cooling, and its neighbours in the case.",
-    )  # fmt: skip
-    reasons = sorted({reason for gpu in host.gpus for reason in gpu.throttled})
-    yield above(
-        SYSTEM, "GPU_THROTTLED", WARNING,
-        each(lambda gpu: gpu.throttled_ratio), policy.gpu_throttled,
-        f"{{who}}'s clocks were held back in {{value:.0%}} of the time ({', '.join(reasons)}).",
-        "A GPU that is held back makes its rank a straggler: check power limit and cooling.",
-    )  # fmt: skip
-    very = policy.gpu_memory_very_high
-    yield above(
-        SYSTEM, "HIGH_GPU_MEMORY", INFO,
-        [each for each in memory if each.value < very], policy.gpu_memory_high,
-        "{who}'s memory was {value:.0%} full.", full,
-    )  # fmt: skip
-    yield above(
-        SYSTEM, "HIGH_GPU_POWER", INFO, each(lambda gpu: gpu.power_ratio), policy.gpu_power,
-        "{who} drew {value:.0%} of its power limit.", "That is what it is for.",
-    )  # fmt: skip
+    very, low = policy.gpu_memory_very_high, policy.gpu_utilization_low
+    full = "{who}'s memory was {value:.0%} full."
+    shared = "Something else may use this GPU as well: compare with the ranks' own memory."
     idle = "See the step's own finding for what it waits for."
-    yield below(
-        SYSTEM, "LOW_GPU_UTILIZATION", INFO, use, policy.gpu_utilization_low,
+    reasons = ", ".join(sorted({reason for gpu in host.gpus for reason in gpu.throttled}))
+    yield Rule(SYSTEM, "VERY_HIGH_GPU_MEMORY", WARNING, very, full, shared).above(memory)
+    yield Rule(
+        SYSTEM, "HIGH_GPU_TEMPERATURE", WARNING, policy.gpu_temperature,
+        "{who} was {value:.0f} C hot.", "Check its cooling, and its neighbours in the case.",
+    ).above(each(lambda gpu: gpu.temperature_celsius))  # fmt: skip
+    yield Rule(
+        SYSTEM, "GPU_THROTTLED", WARNING, policy.gpu_throttled,
+        f"{{who}}'s clocks were held back in {{value:.0%}} of the time ({reasons}).",
+        "A GPU that is held back makes its rank a straggler: check power limit and cooling.",
+    ).above(each(lambda gpu: gpu.throttled_ratio))  # fmt: skip
+    high = Rule(SYSTEM, "HIGH_GPU_MEMORY", INFO, policy.gpu_memory_high, full, shared)
+    yield high.above(of for of in memory if of.value < very)
+    yield Rule(
+        SYSTEM, "HIGH_GPU_POWER", INFO, policy.gpu_power,
+        "{who} drew {value:.0%} of its power limit.", "That is what it is for.",
+    ).above(each(lambda gpu: gpu.power_ratio))  # fmt: skip
+    yield Rule(
+        SYSTEM, "LOW_GPU_UTILIZATION", INFO, low,
         "{who} was busy in {value:.0%} of the time only.", idle,
-    )  # fmt: skip
-    yield below(
-        SYSTEM, "MODERATE_GPU_UTILIZATION", INFO,
-        [each for each in use if each.value >= policy.gpu_utilization_low],
-        policy.gpu_utilization_moderate, "{who} was busy in {value:.0%} of the time.", idle,
-    )  # fmt: skip
+    ).below(use)  # fmt: skip
+    yield Rule(
+        SYSTEM, "MODERATE_GPU_UTILIZATION", INFO, policy.gpu_utilization_moderate,
+        "{who} was busy in {value:.0%} of the time.", idle,
+    ).below(of for of in use if of.value >= low)  # fmt: skip
 
 
 def _host_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
     memory, cpu = host.memory_ratio, host.cpu_utilization_ratio
-    yield above(
-        SYSTEM, "HIGH_HOST_MEMORY", WARNING,
-        [] if memory is None else [Measured(memory, "The host")], policy.host_memory,
+    yield Rule(
+        SYSTEM, "HIGH_HOST_MEMORY", WARNING, policy.host_memory,
         "{who}'s memory was {value:.0%} full.",
         "Fewer DataLoader workers, or less that they keep in memory.",
-    )  # fmt: skip
-    yield above(
-        SYSTEM, "HIGH_CPU", INFO,
-        [] if cpu is None else [Measured(cpu, "The host")], policy.host_cpu,
+    ).above([] if memory is None else [Measured(memory, "The host")])  # fmt: skip
+    yield Rule(
+        SYSTEM, "HIGH_CPU", INFO, policy.host_cpu,
         "{who}'s CPUs were {value:.0%} busy.",
         "On a machine with GPUs the input may lack CPU time: see the share of dataloader.",
-    )  # fmt: skip
+    ).above([] if cpu is None else [Measured(cpu, "The host")])  # fmt: skip

@@ -170,7 +170,7 @@ def _rank(snapshot: Snapshot, rank: RankState) -> dict[str, Any]:
         "own_seconds": times.own_seconds if times else None,
         "phases": dict(times.phases) if times else {},
         "group": rank.group or None,
-        "lost_seconds": sum(rank.lost_seconds.values()),
+        "lost_seconds": rank.all_lost_seconds,
         "lost_seconds_by_phase": {p: s for p, s in rank.lost_seconds.items() if s},
         "memory": {
             **{

@@ -109,15 +109,14 @@ def _facts(snapshot: Snapshot) -> Iterator[str]:
 
 def _stragglers(snapshot: Snapshot) -> Iterator[str]:
     """What the run has cost for ranks that others waited for."""
-    by_rank = {rank.rank: rank.lost_seconds for rank in snapshot.ranks}
-    lost = {rank: sum(by_phase.values()) for rank, by_phase in by_rank.items()}
-    most = max(lost, key=lost.__getitem__, default=None)
-    if most is None or not lost[most]:
+    total = sum(rank.all_lost_seconds for rank in snapshot.ranks)
+    if not total:
         return
-    phase = max(by_rank[most], key=by_rank[most].__getitem__)
+    most = max(snapshot.ranks, key=lambda rank: rank.all_lost_seconds)
+    phase = max(most.lost_seconds, key=most.lost_seconds.__getitem__)
     yield (
-        f"Waited for stragglers: {units.seconds(sum(lost.values()))} in all, "
-        f"{units.seconds(lost[most])} of it for r{most}, most in {phase}"
+        f"Waited for stragglers: {units.seconds(total)} in all, "
+        f"{units.seconds(most.all_lost_seconds)} of it for r{most.rank}, most in {phase}"
     )
 
 
@@ -125,7 +124,7 @@ def _left_behind(snapshot: Snapshot) -> Iterator[str]:
     """Where ranks were last seen that did not say goodbye."""
     silent = {absence.rank for absence in snapshot.absent}
     cut_off = snapshot.run.state in ("failed", "interrupted")
-    idle = snapshot.now - (snapshot.steps.last_completed_at or snapshot.now)
+    idle = snapshot.idle_seconds or 0.0
     stood = snapshot.run.state == "interrupted" and idle >= _STOOD_SECONDS
     gone = [
         rank
