@@ -126,3 +126,12 @@ def test_the_book_goes_on_after_a_checkpoint() -> None:
     assert restored.host() == book.host()
     assert restored.window() == book.window()
     assert restored.whole() == book.whole()
+
+
+def test_failures_go_on_when_another_sidecar_counts_them_from_0() -> None:
+    book = HostBook()
+    for failures in (0, 2, 2, 0, 1):
+        book.add(pb.Sampled(memory_size_bytes=1.0, gpu_failures=failures))
+    host = book.host()
+    assert host is not None
+    assert host.gpu_failures == 3

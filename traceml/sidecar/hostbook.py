@@ -105,9 +105,13 @@ class HostBook:
     def __init__(self) -> None:
         self._recent: list[pb.Sampled] = []
         self._whole = History()
+        self._failures = 0  # over all sidecars of the run; each counts from 0
 
     def add(self, sample: pb.Sampled) -> None:
         """Take one sample."""
+        before = self._recent[-1].gpu_failures if self._recent else 0
+        more = sample.gpu_failures - before
+        self._failures += more if more >= 0 else sample.gpu_failures
         self._recent = [*self._recent[1 - RECENT_SAMPLES :], sample]
         self._whole.add(sample)
 
@@ -121,7 +125,7 @@ class HostBook:
             memory_used_bytes=_given(sample, "memory_used_bytes"),
             memory_size_bytes=sample.memory_size_bytes,
             gpus=tuple(_gpu(gpu) for gpu in sample.gpus),
-            gpu_failures=sample.gpu_failures,
+            gpu_failures=self._failures,
         )
 
     def window(self) -> HostUse:
