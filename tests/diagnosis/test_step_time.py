@@ -1,10 +1,14 @@
 """The truth table of step time, on runs made by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.builders import look
 from tests.diagnosis.scene import healthy, run_of, scene, step_time
+from traceml.diagnosis.diagnose import diagnosed
 from traceml.diagnosis.finding import Finding
+from traceml.diagnosis.policy import DEFAULT
 from traceml.snapshot import Snapshot
 
 DELAY = 16.0  # 40 % of the step
@@ -64,6 +68,31 @@ def test_copies_alone_are_also_a_finding_of_their_own() -> None:
 
 def test_a_slow_exchange_is_nobodys_own_work() -> None:
     assert primary(scene([healthy()] * 2, exchange=16.0)) == ("COMM_BOUND", None, "collective_wait")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cores", "exchange_ms", "severity", "confidence"),
+    [
+        (0.5, 1.0, 7.0, "warning", "high"),
+        (0.5, 1.0, 16.0, "critical", "high"),
+        (0.9, 1.0, 7.0, "warning", "low"),
+        (0.9, 1.0, 16.0, "warning", "low"),
+        (0.9, 0.5, 7.0, None, ""),
+        (0.9, 0.5, 16.0, "warning", "low"),
+    ],
+)
+def test_an_exchange_that_waits_for_cores_has_to_take_more_of_the_step(
+    cpu: float, cores: float, exchange_ms: float, severity: str | None, confidence: str
+) -> None:
+    snapshot = scene([healthy()] * 2, exchange=exchange_ms)
+    ranks = tuple(replace(rank, cpu_cores=cores) for rank in snapshot.ranks)
+    busy = replace(snapshot.host_window, cpu_utilization_ratio=cpu)
+    run = replace(snapshot.run, device="cpu")
+    judged = diagnosed(replace(snapshot, run=run, ranks=ranks, host_window=busy), DEFAULT)
+    found = [f for f in step_time(judged).findings if f.state == "COMM_BOUND"]
+    assert [(f.severity, f.confidence) for f in found] == (
+        [] if severity is None else [(severity, confidence)]
+    )
 
 
 def test_healthy_ranks_are_told_so() -> None:

@@ -41,6 +41,7 @@ class Shares:
     sees_whole_world: bool
     is_exact: bool  # the clock shows what the device waited for, not what the CPU did
     is_contended: bool  # ranks that compute on the CPU have none to spare
+    is_crowded: bool  # and too little of it
     confidence: str
 
     def verdicts(self) -> Iterator[Verdict]:
@@ -114,9 +115,10 @@ class Shares:
         if known is None or not self.sees_whole_world:
             return Verdict("COMM_BOUND")
         policy = self.policy
-        verdict = self._judged(
-            "COMM_BOUND", known, "collective_wait", policy.comm_warning, policy.comm_critical
-        )
+        warning, critical = policy.comm_warning, policy.comm_critical
+        if self.is_crowded:
+            warning, critical = warning * policy.contended_factor, 1.0
+        verdict = self._judged("COMM_BOUND", known, "collective_wait", warning, critical)
         if verdict.finding is None or not self.is_contended:
             return verdict
         finding = replace(

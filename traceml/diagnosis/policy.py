@@ -49,12 +49,16 @@ class Policy:
         0.70, "ranks that compute on the CPU of a host this busy fight for its cores", _RATIO
     )
     contended_factor: float = _limit(
-        2, "then a passing STRAGGLER has to be so much above its threshold", (1.0, float("inf"))
+        2,
+        "then a passing STRAGGLER has to be so much above its threshold, and COMM-BOUND as well if "
+        "they get too little CPU",
+        (1.0, float("inf")),
     )
+    crowded_cores: float = _limit(0.75, "too little: less than so many cores for the median rank")
     concentrated_ratio: float = _limit(
         0.25, "and so much more of the loss than of the work has to be in one phase", _RATIO
     )
-    compute_ratio: float = _limit(0.90, "COMPUTE-BOUND: share of own compute", _RATIO)
+    compute_ratio: float = _limit(0.80, "COMPUTE-BOUND: share of own compute", _RATIO)
 
     recent_factor: float = _limit(
         1.5,

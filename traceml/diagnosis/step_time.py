@@ -8,7 +8,7 @@ from traceml.diagnosis.bound import Shares
 from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Diagnosis, Finding
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.stall import stalled
-from traceml.diagnosis.straggler import Judge
+from traceml.diagnosis.straggler import Judge, lower_median
 from traceml.diagnosis.verdict import Verdict, at_most, conclude
 from traceml.snapshot import HostUse, Snapshot, Statistics
 
@@ -44,7 +44,7 @@ def _rules(
     world = snapshot.run.world_size or 1
     shares = Shares(
         statistics, policy, floor, step_seconds, world == len(statistics.ranks), is_exact,
-        judge.is_contended, confidence,
+        judge.is_contended, judge.is_contended and _is_crowded(snapshot, policy), confidence,
     )  # fmt: skip
     causes = [*judge.verdicts(), *shares.verdicts()]
     yield from causes
@@ -55,6 +55,11 @@ def _rules(
         yield shares.compute()
     else:
         yield replace(shares.compute(), finding=None)
+
+
+def _is_crowded(snapshot: Snapshot, policy: Policy) -> bool:
+    cores = [rank.cpu_cores for rank in snapshot.ranks if rank.cpu_cores is not None]
+    return bool(cores) and lower_median(cores) < policy.crowded_cores
 
 
 def _no_data(snapshot: Snapshot, statistics: Statistics) -> Finding:
