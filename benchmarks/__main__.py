@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import peer, sidecar, step
+from benchmarks import otlp, peer, sidecar, step
 from benchmarks.accuracy import beside
 from benchmarks.accuracy import command as accuracy
 from benchmarks.machine import describe, load
@@ -15,6 +15,7 @@ COSTS: dict[str, Callable[[bool], Iterator[Table]]] = {
     "step": step.tables,
     "peer": peer.tables,
     "sidecar": sidecar.tables,
+    "otlp": otlp.tables,
 }
 # These take long, and run only where they are named.
 ACCURACY, BESIDE = "accuracy", "accuracy-peer"

@@ -1,6 +1,7 @@
 import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,29 @@ def promtool() -> str:
 @pytest.fixture
 def prometheus() -> str:
     return require_program("prometheus")
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
+    """Makes certificates that one authority has signed, or none; returns certificate and key."""
+    openssl = require_program("openssl")
+
+    def run(*arguments: str) -> None:
+        subprocess.run([openssl, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def make(name: str, authority: str = "ca") -> tuple[str, str]:
+        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+            "-keyout", f"{name}.key", "-out", f"{name}.csr")  # fmt: skip
+        (tmp_path / "san").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+        run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
+            "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "san", "-out", f"{name}.pem")  # fmt: skip
+        return str(tmp_path / f"{name}.pem"), str(tmp_path / f"{name}.key")
+
+    for authority in ("ca", "other"):
+        run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={authority}",
+            "-days", "2", "-keyout", f"{authority}.key", "-out", f"{authority}.pem")  # fmt: skip
+    return make
 
 
 def require_program(name: str) -> str:

@@ -87,12 +87,23 @@ class MemoryTrend:
 
 
 @dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A step whose trace can be looked up."""
+
+    trace_id: str
+    span_id: str
+    seconds: float  # its length
+    timestamp: float  # unix time
+
+
+@dataclass(frozen=True, slots=True)
 class StepHistogram:
     """Completed steps by length; a step's length is its maximum over ranks."""
 
     bounds_seconds: tuple[float, ...]
     counts: tuple[int, ...]  # one more than bounds: the last is beyond them
     sum_seconds: float
+    exemplars: tuple[Exemplar | None, ...] = ()  # none at all, or as many as counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,44 @@ class Steps:
     last_completed_at: float | None  # unix time
     histogram: StepHistogram
     quantiles_seconds: Mapping[str, float]  # p50 ... max, over the run
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """A phase of one step on one rank; its last end, from the step's own."""
+
+    phase: str
+    seconds: float
+    ended_before_seconds: float | None  # None: it is here and there in the step
+
+
+@dataclass(frozen=True, slots=True)
+class RankStep:
+    """One step on one rank."""
+
+    rank: int
+    seconds: float
+    ended_at: float  # unix time
+    phases: tuple[PhaseTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A completed step that stood out: much longer than the others, or held up by one rank."""
+
+    number: int  # of all that were kept, from 1
+    step: int
+    seconds: float  # its maximum over ranks
+    typical_seconds: float  # the median of the steps before it
+    culprit: int | None  # the rank that the others waited for
+    phase: str | None  # in which it was slow
+    lost_seconds: float
+    ranks: tuple[RankStep, ...]
+
+    @property
+    def ended_at(self) -> float:
+        """Unix time at which its last rank was done."""
+        return max(of.ended_at for of in self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +252,14 @@ class HostUse:
 
 
 @dataclass(frozen=True, slots=True)
+class Exports:
+    """What became of what was sent through OTLP: data points, and traces of steps."""
+
+    sent: Mapping[str, int]  # by signal: metrics, traces
+    lost: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Telemetry:
     """What TraceML itself took and lost, over all ranks."""
 
@@ -212,6 +269,7 @@ class Telemetry:
     records_unjournaled: int  # taken while the journal could not be written
     requests_refused: Mapping[str, int]  # by the reason for it
     sidecar_restarts: int
+    exports: Exports | None = None  # None: nothing is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +320,7 @@ class Snapshot:
     host_whole: HostUse
     telemetry: Telemetry
     notes: tuple[str, ...]
+    outliers: tuple[Outlier, ...] = ()  # the last of them
     coverage: Coverage | None = None  # None for a Snapshot of the sidecar's own
     window_diagnoses: Diagnoses = field(default_factory=dict)
     whole_diagnoses: Diagnoses = field(default_factory=dict)

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import require_program
 from tests.launching import SCRIPTS, Launcher, eventually
 from tests.ranks import Rank
 
@@ -65,29 +63,6 @@ def test_a_rank_with_a_wrong_token_is_refused_counted_and_trains_on(
     with Rank(endpoint, environment={"TRACEML_TOKEN_FILE": str(token)}) as friend:
         friend.train(10)
         eventually(lambda: launcher.completed() == 10)
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
-    """Makes certificates that one authority has signed, or none; returns certificate and key."""
-    openssl = require_program("openssl")
-
-    def run(*arguments: str) -> None:
-        subprocess.run([openssl, *arguments], cwd=tmp_path, check=True, capture_output=True)
-
-    def make(name: str, authority: str = "ca") -> tuple[str, str]:
-        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
-            "-keyout", f"{name}.key", "-out", f"{name}.csr")  # fmt: skip
-        (tmp_path / "san").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
-        run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
-            "-CAkey", f"{authority}.key", "-CAcreateserial", "-days", "2",
-            "-extfile", "san", "-out", f"{name}.pem")  # fmt: skip
-        return str(tmp_path / f"{name}.pem"), str(tmp_path / f"{name}.key")
-
-    for authority in ("ca", "other"):
-        run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={authority}",
-            "-days", "2", "-keyout", f"{authority}.key", "-out", f"{authority}.pem")  # fmt: skip
-    return make
 
 
 def test_over_mutual_tls_only_a_rank_with_a_certificate_of_ours_gets_in(

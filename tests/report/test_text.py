@@ -92,8 +92,8 @@ def test_steps_left_out_and_lost_are_counted() -> None:
 
 
 def test_ranks_are_compared_only_where_there_are_several() -> None:
-    assert "own work" not in summary_text(run_of(1))
-    assert "own work" in summary_text(run_of(2))
+    assert "  own work" not in summary_text(run_of(1))
+    assert "  own work" in summary_text(run_of(2))
 
 
 def test_what_tracing_cost_is_said() -> None:

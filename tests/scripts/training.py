@@ -21,6 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--slow", default="", help="where this run is slow")
     parser.add_argument("--slow-rank", type=int, default=-1)
+    parser.add_argument("--slow-step", type=int, default=-1, help="in this step alone")
     parser.add_argument("--delay", type=float, default=0.02)
     parser.add_argument("--pause", type=float, default=0.0, help="between steps, on every rank")
     parser.add_argument("--cold", type=float, default=0.0, help="before the first batch")
@@ -45,7 +46,7 @@ def is_slow_rank() -> bool:
 
 
 def dawdle(where: str) -> None:
-    if ARGS.slow == where and is_slow_rank():
+    if ARGS.slow == where and is_slow_rank() and ARGS.slow_step in (-1, Model.step):
         time.sleep(ARGS.delay)
 
 
@@ -61,6 +62,8 @@ class SlowBackward(torch.autograd.Function):
 
 
 class Model(torch.nn.Module):
+    step = 0
+
     def __init__(self) -> None:
         super().__init__()
         self.body = torch.nn.Linear(64, 64)
@@ -134,6 +137,7 @@ def main() -> None:
     optimizer = SlowSGD(model.parameters(), lr=0.1)
     losses = []
     for step, (inputs, targets) in enumerate(batches()):
+        Model.step = step
         inner.stuck = step == ARGS.stuck and is_slow_rank()
         with trace_step(model):
             loss = torch.nn.functional.cross_entropy(model(inputs), targets)

@@ -58,6 +58,7 @@ def prepare(
         linger_seconds=chosen["linger"],
         journal_max_bytes=chosen["journal_max_mb"] * 2**20,
         policy=policy,
+        otlp_endpoint=chosen["otlp_endpoint"],
     )
     return config, listener
 

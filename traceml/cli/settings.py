@@ -9,6 +9,7 @@ from typing import Any
 
 from traceml.cli.errors import BAD_CONFIG, USAGE, CommandError
 from traceml.cli.toml import read_toml
+from traceml.publish.otlp.settings import check_endpoint
 from traceml.sidecar.config import DEFAULT_MAX_MB
 from traceml.sidecar.journal import MIN_MAX_MB
 from traceml.sidecar.listen import PORT
@@ -56,6 +57,10 @@ def _path(value: Any) -> Path:
     return Path(_text(value)).expanduser()
 
 
+def _endpoint(value: Any) -> str:
+    return check_endpoint(_text(value))
+
+
 def _flag(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -98,6 +103,9 @@ SHARED = (
             "write a Prometheus file_sd target here, until the last values were scraped"),
     Setting("textfile_dir", _path, None, "DIR",
             "write the final state here for node_exporter's textfile collector"),
+    Setting("otlp_endpoint", _endpoint, None, "URL",
+            "send metrics, and traces of steps that stand out, to this OTLP endpoint, such as "
+            "http://localhost:4317 (default: as the OTEL_* variables say)"),
     Setting("linger", _linger, None, "SECONDS",
             "after the run, serve its last values so long or until they are scraped (default: "
             "twice the interval of scrapers seen, at most 60; 0 turns it off)"),

@@ -27,7 +27,7 @@ CATALOGUE: tuple[Metric, ...] = (
         read.rank_info,
     ),
     Metric(
-        "traceml_run_state", "gauge", "", ("state",),
+        "traceml_run_state", "state", "", ("state",),
         "1 for the state the run is in, 0 for the others.",
         read.run_state,
     ),
@@ -45,28 +45,33 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_ranks_expected", "gauge", "", (),
         "How many ranks this node should have; 0 once all have said goodbye.",
         read.one(lambda s: s.ranks_expected),
+        counts="rank",
     ),
     Metric(
         "traceml_ranks_reporting", "gauge", "", (),
         "How many ranks of this node were heard of in the last seconds.",
         read.one(lambda s: s.ranks_reporting),
+        counts="rank",
     ),
     Metric(
         "traceml_steps_completed", "counter", "", (),
         "Steps that every rank of this node has reported, tagged ones included. A rank that the "
         "others went on without is not waited for.",
         read.one(lambda s: s.steps.completed),
+        counts="step",
     ),
     Metric(
         "traceml_steps_incomplete", "counter", "", ("reason",),
         "Steps given up because a rank's record was lost (missing), because a rank stayed too far "
         "behind (overflow), or because the ranks were restarted (restart).",
         read.by_key(lambda s: s.steps.incomplete),
+        counts="step",
     ),
     Metric(
         "traceml_steps_excluded", "counter", "", ("tag",),
         "Completed steps left out of the statistics, by the reason for it.",
         read.by_key(lambda s: s.steps.excluded),
+        counts="step",
     ),
     Metric(
         "traceml_step_seconds", "histogram", "seconds", (),
@@ -88,6 +93,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_step_worst_rank", "gauge", "", (),
         "The rank with the longest step time over the window.",
         read.step("worst_rank"),
+        counts="rank",
     ),
     Metric(
         "traceml_step_skew_ratio", "gauge", "ratio", (),
@@ -108,6 +114,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_phase_worst_rank", "gauge", "", ("phase",),
         "The rank that spends the most time in a phase, over the window.",
         read.phase("worst_rank"),
+        counts="rank",
     ),
     Metric(
         "traceml_phase_skew_ratio", "gauge", "ratio", ("phase",),
@@ -138,11 +145,13 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_rank_steps", "counter", "", ("rank",),
         "Steps a rank has reported so far.",
         read.rank(lambda of: of.steps),
+        counts="step",
     ),
     Metric(
         "traceml_rank_samples", "counter", "", ("rank",),
         "Samples a rank has fetched so far: the leading dimensions of its batches.",
         read.rank(lambda of: of.samples),
+        counts="sample",
     ),
     Metric(
         "traceml_straggler_lost_seconds", "counter", "seconds", ("rank", "phase"),
@@ -152,7 +161,7 @@ CATALOGUE: tuple[Metric, ...] = (
         read.rank_by_key(lambda of: of.lost_seconds),
     ),
     Metric(
-        "traceml_diagnosis", "gauge", "", ("domain", "state"),
+        "traceml_diagnosis", "state", "", ("domain", "state"),
         "1 for the primary diagnosis of each domain over the window, 0 for the others.",
         read.diagnosis_states,
     ),
@@ -187,6 +196,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_memory_peak_worst_rank", "gauge", "", ("kind",),
         "The rank with the highest peak memory over the window.",
         read.memory("worst_rank"),
+        counts="rank",
     ),
     Metric(
         "traceml_memory_peak_skew_ratio", "gauge", "ratio", ("kind",),
@@ -247,6 +257,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_gpu_failures", "counter", "", (),
         "GPUs that could no longer be read: lost, or their driver gone.",
         read.one(lambda s: None if s.host is None else s.host.gpu_failures),
+        counts="gpu",
     ),
     Metric(
         "traceml_rank_cpu_seconds", "counter", "seconds", ("rank",),
@@ -267,6 +278,7 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_records_received", "counter", "", ("rank",),
         "Step records received from a rank so far, duplicates not counted.",
         read.rank(lambda of: of.records_received),
+        counts="record",
     ),
     Metric(
         "traceml_records_dropped", "counter", "", ("rank", "reason"),
@@ -274,21 +286,37 @@ CATALOGUE: tuple[Metric, ...] = (
         "not answer (backlog), too late for their step, malformed, or acknowledged by a sidecar "
         "that died before it could write them (unjournaled).",
         read.rank_by_key(lambda of: of.records_dropped),
+        counts="record",
     ),
     Metric(
         "traceml_records_unjournaled", "counter", "", (),
         "Step records taken while the journal could not be written; they are lost only if the "
         "sidecar dies before it can be.",
         read.one(lambda s: s.telemetry.records_unjournaled),
+        counts="record",
     ),
     Metric(
         "traceml_requests_refused", "counter", "", ("reason",),
         "Requests to the sidecar that it did not take, by the reason for it.",
         read.by_key(lambda s: s.telemetry.requests_refused),
+        counts="request",
     ),
     Metric(
         "traceml_sidecar_restarts", "counter", "", (),
         "How often the sidecar of this run was started again.",
         read.one(lambda s: s.telemetry.sidecar_restarts),
+        counts="restart",
+    ),
+    Metric(
+        "traceml_otlp_sent", "counter", "", ("signal",),
+        "What arrived through OTLP so far: data points (metrics), and steps that stood out "
+        "(traces). Absent where nothing is sent.",
+        read.by_key(lambda s: {} if s.telemetry.exports is None else s.telemetry.exports.sent),
+    ),
+    Metric(
+        "traceml_otlp_lost", "counter", "", ("signal",),
+        "What was to be sent through OTLP and did not arrive: data points (metrics), and steps "
+        "that stood out (traces). Counters lose nothing by that: the next ones hold it.",
+        read.by_key(lambda s: {} if s.telemetry.exports is None else s.telemetry.exports.lost),
     ),
 )  # fmt: skip

@@ -19,16 +19,22 @@ class Metric:
     """
 
     name: str
-    kind: Literal["gauge", "counter", "histogram"]
+    kind: Literal["gauge", "state", "counter", "histogram"]  # a state is 0 or 1: a gauge, too
     unit: str
     labels: tuple[str, ...]
     help: str
     read: Callable[[Snapshot], Iterable[Sample]]
+    counts: str = ""  # what one of it is, where it has no unit
 
     @property
     def all_labels(self) -> tuple[str, ...]:
         """The labels as published."""
         return ("run", *self.labels)
+
+    @property
+    def type(self) -> str:
+        """What Prometheus calls its kind."""
+        return "gauge" if self.kind == "state" else self.kind
 
     def samples(self, snapshot: Snapshot) -> Iterable[tuple[tuple[str, ...], Value]]:
         """What is measured of it in this Snapshot, with all labels."""

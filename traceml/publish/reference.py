@@ -30,7 +30,7 @@ def page() -> str:
 def _row(metric: Metric) -> str:
     name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
     labels = ", ".join(f"`{label}`" for label in metric.all_labels)
-    return f"| `{name}` | {metric.kind} | {labels} | {metric.help} |\n"
+    return f"| `{name}` | {metric.type} | {labels} | {metric.help} |\n"
 
 
 if __name__ == "__main__":

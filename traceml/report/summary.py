@@ -12,6 +12,7 @@ from traceml.report.text import summary_text
 from traceml.snapshot import (
     Absence,
     Coverage,
+    Exports,
     GpuUse,
     RankState,
     Run,
@@ -195,7 +196,12 @@ def _telemetry(telemetry: Telemetry) -> dict[str, Any]:
         "records_unjournaled": telemetry.records_unjournaled,
         "requests_refused": sum(telemetry.requests_refused.values()),
         "sidecar_restarts": telemetry.sidecar_restarts,
+        "otlp": _exports(telemetry.exports),
     }
+
+
+def _exports(exports: Exports | None) -> dict[str, Any] | None:
+    return None if exports is None else {"sent": dict(exports.sent), "lost": dict(exports.lost)}
 
 
 def _absence(absence: Absence) -> dict[str, Any]:

@@ -26,6 +26,12 @@ class AlignedSteps:
     tags: Integers  # of all ranks together
     values: Matrix
 
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def __getitem__(self, rows: Any) -> "AlignedSteps":
+        return AlignedSteps(self.ranks, self.step[rows], self.tags[rows], self.values[rows])
+
 
 @saved
 class Aligner:

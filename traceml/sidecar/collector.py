@@ -165,6 +165,7 @@ class Collector:
             window=book.window(),
             recent=book.recent(),
             whole=book.whole(),
+            outliers=book.outliers(),
             memory_trends=book.memory_trends(),
             host=host.host(),
             host_window=host.window(),

@@ -38,6 +38,7 @@ class Config:
     journal_max_bytes: int = DEFAULT_MAX_MB * 2**20
     restarts: int = 0  # of the sidecar, as its launcher counts them
     policy: dict[str, float] = field(default_factory=dict)  # what differs from the defaults
+    otlp_endpoint: str | None = None  # None: as the environment says
 
     def to_json(self) -> str:
         """One line for the sidecar's standard input."""

@@ -10,9 +10,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from traceml.files import write_atomically
+from traceml.publish.otlp import settings as otlp
 from traceml.publish.textfile import write_textfile
 from traceml.report.summary import write_summary
 from traceml.report.text import summary_text
@@ -34,10 +35,14 @@ from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import left
 
+if TYPE_CHECKING:
+    from traceml.publish.otlp.exporting import Exporting
+
 log = logging.getLogger(__name__)
 
 _NOBODY_YET_SECONDS = 60.0  # a script whose launcher died may still be importing
 _SAMPLE_SECONDS = 1.0  # at the least
+_FLUSH_SECONDS = 5.0
 _ASLEEP_SECONDS = 3.0  # a tick so late means that the sidecar itself was stopped
 
 
@@ -79,6 +84,7 @@ class Sidecar:
         self._linger = Linger()
         self._latest: Snapshot | None = None
         self._has_launcher = False
+        self._exporting: Exporting | None = None
 
     async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
@@ -87,6 +93,7 @@ class Sidecar:
         """
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._has_launcher = control is not None
+        self._started_at = time.time()
         collector = self._collector = self._recovered()
         self._handle_signals()
         folder, limit = self._config.directory / FOLDER, self._config.journal_max_bytes
@@ -100,6 +107,7 @@ class Sidecar:
         web = Server(app(lambda: self._latest, self._linger, self._make_way))
         web_task = self._start(web.serve(sockets=[self._listener]))
         workers = [self._start(self._watch()), self._start(self._sample())]
+        workers.append(self._start(self._export()))
         if control is not None:
             workers.append(self._start(self._listen(control)))
         self._announce(endpoint)
@@ -113,9 +121,10 @@ class Sidecar:
         await ingest.stop()
         keeper.cancel()
         await self._ledger.close()
-        self._latest = collector.snapshot()
+        self._latest = self._picture()
         front.finished(Final(self._latest, self._write(self._latest)))
         log.info("run %s: %s", self._config.run.name, ending.state)
+        await self._flush()
         patience = self._patience()
         if patience:
             front.lingers(patience)
@@ -168,8 +177,40 @@ class Sidecar:
             for rank in self._collector.overdue():
                 log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
-            self._latest = self._collector.snapshot()
+            self._latest = self._picture()
             await asyncio.sleep(self._config.interval_seconds)
+
+    def _picture(self) -> Snapshot:
+        snapshot = self._collector.snapshot()
+        return snapshot if self._exporting is None else self._exporting.told(snapshot)
+
+    async def _export(self) -> None:
+        """Send it all through OTLP, if that is asked for; its libraries are loaded only then."""
+        environment = otlp.for_exporters(os.environ, self._config.otlp_endpoint)
+        settings = otlp.read(environment)
+        for problem in settings.problems:
+            self._collector.note(problem)
+        if not settings.is_on:
+            return
+        os.environ.clear()
+        os.environ.update(environment)
+        try:
+            self._exporting = await asyncio.to_thread(self._exporter, settings)
+        except Exception as error:  # theirs, of whatever kind: a setting that they refuse
+            self._collector.note(f"Nothing is sent through OTLP: {error}")
+
+    def _exporter(self, settings: otlp.Settings) -> "Exporting":
+        from traceml.publish.otlp.exporting import Exporting
+
+        run = self._config.run.name
+        exporting = Exporting(settings, run, lambda: self._latest, self._started_at)
+        exporting.start()
+        return exporting
+
+    async def _flush(self) -> None:
+        """The last values have so long to arrive; nobody waits for that but this process."""
+        if self._exporting is not None:
+            await asyncio.to_thread(self._exporting.finish, _FLUSH_SECONDS)
 
     async def _take_left(self) -> None:
         """Take what ranks have left that ended while nobody answered."""

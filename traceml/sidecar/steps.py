@@ -8,10 +8,11 @@ import numpy as np
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import on_one_clock
+from traceml.sidecar.outliers import Outliers
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import RECENT_STEPS, Window
-from traceml.snapshot import MemoryTrend, Statistics, StepHistogram, Steps
-from traceml.wire.columns import VALUES
+from traceml.snapshot import MemoryTrend, Outlier, Statistics, StepHistogram, Steps
+from traceml.wire.columns import TIMES, VALUES
 from traceml.wire.tags import Tag
 
 _END = VALUES.index("end_ns")
@@ -25,6 +26,7 @@ class StepBook:
     def __init__(self) -> None:
         self._window = Window()
         self._whole = WholeRun()
+        self._outliers = Outliers()
         self._completed = 0
         self._excluded: Counter[str] = Counter({tag.label: 0 for tag in Tag})
         self._last_at: float | None = None
@@ -41,15 +43,23 @@ class StepBook:
         self._note_time(float(steps.values[-1, :, _END].max()), now)
         for tags in steps.tags[steps.tags > 0]:
             self._excluded[_first(int(tags)).label] += 1
-        untagged = steps.values[steps.tags == 0]
+        untagged = steps[steps.tags == 0]
         if not len(untagged):
             return
-        values, on_device = on_one_clock(untagged)
+        values, on_device = on_one_clock(untagged.values)
         told = steps.ranks, tuple(groups.get(rank, "") for rank in steps.ranks)
         self._window.add(*told, values, on_device)
-        lengths = self._whole.add(*told, values, on_device).length
+        compared = self._whole.add(*told, values, on_device)
+        self._outliers.add(untagged, values[:, :, : len(TIMES)], compared, self._epoch)
+        lengths = compared.length
         np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, lengths / 1e9), 1)
         self._sum_ns += float(lengths.sum())
+
+    @property
+    def _epoch(self) -> float:
+        """The unix time at which the ranks' clock was 0."""
+        assert self._last_at is not None
+        return self._last_at - self._last_end_ns / 1e9
 
     def _note_time(self, end_ns: float, now: float) -> None:
         """A step may be told long after it ended: at the end of a run that stood still."""
@@ -82,6 +92,10 @@ class StepBook:
     def whole(self) -> Statistics:
         """Statistics of all steps."""
         return self._whole.statistics()
+
+    def outliers(self) -> tuple[Outlier, ...]:
+        """The last steps that stood out."""
+        return self._outliers.shown()
 
     def lost_seconds(self) -> dict[int, dict[str, float]]:
         """What others have waited for each rank so far, by phase."""
