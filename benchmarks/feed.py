@@ -4,6 +4,8 @@ import itertools
 import math
 import time
 from collections.abc import Iterable
+from multiprocessing.queues import Queue
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -44,22 +46,28 @@ class Ranks:
             for rank, client in enumerate(self._clients)
         )
 
-    def push(self, steps: int) -> None:
-        """Every rank reports its next `steps` steps in one batch; returns when all are taken."""
-        self._sequence += 1
-        self._settle(
-            client.push.future(self.request(rank, steps), timeout=CALL_SECONDS)
-            for rank, client in enumerate(self._clients)
-        )
-        self.step += steps
+    def push(self, steps: int) -> list[float]:
+        """Every rank reports its next `steps` steps in one batch.
 
-    def push_for(self, seconds: float, steps_per_tick: int) -> None:
-        """Report in the rhythm of real senders."""
+        Returns when all are taken: how long each rank's call took, in seconds.
+        """
+        self._sequence += 1
+        took: SimpleQueue[float] = SimpleQueue()
+        self._settle(self._timed_push(rank, steps, took) for rank in range(self.count))
+        self.step += steps
+        return [took.get() for _ in range(self.count)]
+
+    def push_for(
+        self, seconds: float, steps_per_tick: int, told: "Queue[list[float]] | None" = None
+    ) -> None:
+        """Report in the rhythm of real senders; tell how long each rank's call took."""
         begin = time.monotonic()
         for tick in itertools.count(1):
             if tick * TICK_SECONDS > seconds:
                 return
-            self.push(steps_per_tick)
+            took = self.push(steps_per_tick)
+            if told is not None:
+                told.put(took)
             time.sleep(max(0.0, begin + tick * TICK_SECONDS - time.monotonic()))
 
     def request(self, rank: int, steps: int) -> pb.PushRequest:
@@ -85,6 +93,13 @@ class Ranks:
         for channel in self._channels:
             channel.close()
 
+    def _timed_push(self, rank: int, steps: int, took: SimpleQueue[float]) -> Any:
+        request = self.request(rank, steps)
+        begin = time.perf_counter()
+        call = self._clients[rank].push.future(request, timeout=CALL_SECONDS)
+        call.add_done_callback(lambda _: took.put(time.perf_counter() - begin))
+        return call
+
     def _hello(self, rank: int) -> pb.HelloRequest:
         identity = pb.Identity(
             rank=rank,
@@ -108,9 +123,9 @@ class Ranks:
             call.result()
 
 
-def feed(endpoint: str, ranks: int, steps_per_tick: int) -> None:
+def feed(endpoint: str, ranks: int, steps_per_tick: int, told: "Queue[list[float]]") -> None:
     """Report until the process is ended."""
-    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick)
+    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick, told)
 
 
 def _values(ranks: int) -> Matrix:

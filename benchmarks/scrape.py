@@ -1,13 +1,38 @@
-"""Scrapers that come all at once, as several Prometheus servers would."""
+"""Scrapers that come all at once, as several Prometheus servers would, and the ranks meanwhile."""
 
+import multiprocessing
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from multiprocessing.queues import Queue
+from queue import Empty
 
+import numpy as np
+
+from benchmarks.feed import TICK_SECONDS, feed
+from benchmarks.report import Table, progress
+from benchmarks.running import Running, running_sidecar
+
+RANKS = 64
+SCRAPERS = 10
+STEPS_PER_TICK = 3
+SNAPSHOT_SECONDS = 0.25
+
+_FILL_SECONDS = 10.0  # until the window is full
 _PATH = "/metrics"
 _TIMEOUT_SECONDS = 10.0
+
+_COLUMNS = ("p50", "p99", "longest")
+_FORMATS = {
+    "classic text": {"Accept": "text/plain;version=0.0.4"},
+    "OpenMetrics, gzip": {
+        "Accept": "application/openmetrics-text;version=1.0.0",
+        "Accept-Encoding": "gzip",
+    },
+}
 
 
 @dataclass(slots=True)
@@ -18,18 +43,81 @@ class Scrapes:
     body_bytes: int = 0
 
 
-def scrape(
-    port: int, headers: Mapping[str, str], scrapers: int, rounds: int, pause_seconds: float
-) -> Scrapes:
+@dataclass(slots=True)
+class Pushes:
+    """How long each rank's calls take, as the process that makes them tells."""
+
+    told: "Queue[list[float]]"
+
+    def since_last_asked(self) -> list[float]:
+        seconds: list[float] = []
+        while True:
+            try:
+                seconds += self.told.get_nowait()
+            except Empty:
+                return seconds
+
+
+def table(rounds: int) -> Table:
+    """What scrapers wait, and what the ranks wait for their answers beside them."""
+    rows = []
+    with running_sidecar(RANKS, SNAPSHOT_SECONDS) as sidecar, _reporting(sidecar) as pushes:
+        time.sleep(_FILL_SECONDS)
+        pushes.since_last_asked()
+        progress("sidecar: no scrapers")
+        time.sleep(rounds * SNAPSHOT_SECONDS)
+        rows.append(["nobody", "-", "-", "-", "-", *_cells(pushes.since_last_asked())])
+        for name, headers in _FORMATS.items():
+            progress(f"sidecar: {SCRAPERS} scrapers, {rounds} rounds, {name}")
+            scrapes = scrape(sidecar.port, headers, rounds)
+            body, waits = str(scrapes.body_bytes), _cells(scrapes.seconds)
+            rows.append([name, body, *waits, *_cells(pushes.since_last_asked())])
+    columns = ("asked for", "body, bytes", *_COLUMNS, *(f"a push: {name}" for name in _COLUMNS))
+    return Table("Scrapes", _how(rounds), columns, rows)
+
+
+def _cells(seconds: Sequence[float]) -> list[str]:
+    return [f"{value:.1f}" for value in np.percentile(seconds, [50, 99, 100]) * 1e3]
+
+
+def _how(rounds: int) -> str:
+    return (
+        f"{RANKS} simulated ranks report {STEPS_PER_TICK / TICK_SECONDS:.0f} steps a second each, "
+        "all of them at the same moment, from a process of their own. "
+        f"{SCRAPERS} scrapers ask for /metrics at the same moment over connections kept open, "
+        f"{rounds} rounds, {SNAPSHOT_SECONDS} s apart. A new Snapshot is made as often (four "
+        "times the default), so that every round also pays for rendering. From the request to "
+        "the last byte, in milliseconds; a push from a rank's call to the sidecar's answer."
+    )
+
+
+@contextmanager
+def _reporting(sidecar: Running) -> Iterator[Pushes]:
+    """Ranks that report meanwhile, from a process of their own: no lock is shared with us."""
+    context = multiprocessing.get_context("spawn")
+    told: Queue[list[float]] = context.Queue()
+    arguments = (sidecar.endpoint, RANKS, STEPS_PER_TICK, told)
+    feeder = context.Process(target=feed, args=arguments, daemon=True)
+    feeder.start()
+    try:
+        yield Pushes(told)
+        if not feeder.is_alive():
+            raise SystemExit("sidecar: the simulated ranks failed")
+    finally:
+        feeder.terminate()
+        feeder.join()
+
+
+def scrape(port: int, headers: Mapping[str, str], rounds: int) -> Scrapes:
     """Each round all scrapers ask at the same moment, over connections that stay open."""
     scrapes = Scrapes()
-    together = threading.Barrier(scrapers)
+    together = threading.Barrier(SCRAPERS)
 
     def work() -> None:
         connection = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
         _get(connection, headers)  # connects
         for _ in range(rounds):
-            time.sleep(pause_seconds)
+            time.sleep(SNAPSHOT_SECONDS)
             together.wait()
             begin = time.perf_counter()
             body = _get(connection, headers)
@@ -37,12 +125,12 @@ def scrape(
             scrapes.body_bytes = len(body)
         connection.close()
 
-    threads = [threading.Thread(target=work) for _ in range(scrapers)]
+    threads = [threading.Thread(target=work) for _ in range(SCRAPERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if len(scrapes.seconds) != scrapers * rounds:
+    if len(scrapes.seconds) != SCRAPERS * rounds:
         raise SystemExit("scrape: a scraper failed")
     return scrapes
 

@@ -1,35 +1,17 @@
 """What the sidecar costs: CPU and memory under load, the end of a run, and scrapes."""
 
-import multiprocessing
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
-
-from benchmarks.feed import TICK_SECONDS, Ranks, feed
+from benchmarks import scrape
+from benchmarks.feed import TICK_SECONDS, Ranks
 from benchmarks.report import Table, mebibytes, progress
-from benchmarks.running import Running, running_sidecar
-from benchmarks.scrape import Scrapes, scrape
+from benchmarks.running import running_sidecar
 
 RANKS = 8
 BATCH = 312  # a tick's worth of a rank's steps when 8 ranks together make 10 000 a second
 MARKS = (100_000, 500_000, 1_000_000)  # rank-steps at which memory is read
-
-SCRAPED_RANKS = 64
-SCRAPERS = 10
-SCRAPED_STEPS_PER_TICK = 3
-SNAPSHOT_SECONDS = 0.25
-_FILL_SECONDS = 10.0  # until the window is full
-
-_FORMATS = {
-    "classic text": {"Accept": "text/plain;version=0.0.4"},
-    "OpenMetrics, gzip": {
-        "Accept": "application/openmetrics-text;version=1.0.0",
-        "Accept-Encoding": "gzip",
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +50,7 @@ def tables(quick: bool) -> Iterator[Table]:
     size = QUICK if quick else FULL
     load = _flood([round(mark * size.scale) for mark in MARKS])
     yield _load_table(load, _paced_share(size.paced_seconds), size)
-    yield _scrape_table(_scrape(size), size)
+    yield scrape.table(size.rounds)
 
 
 def _flood(marks: list[int]) -> Load:
@@ -113,31 +95,6 @@ def _paced_share(seconds: float) -> tuple[float, float]:
         return share, (ranks.step - first) * RANKS / took
 
 
-def _scrape(size: Size) -> dict[str, Scrapes]:
-    with running_sidecar(SCRAPED_RANKS, SNAPSHOT_SECONDS) as sidecar, _reporting(sidecar):
-        time.sleep(_FILL_SECONDS)
-        scrapes = {}
-        for name, headers in _FORMATS.items():
-            progress(f"sidecar: {SCRAPERS} scrapers, {size.rounds} rounds, {name}")
-            scrapes[name] = scrape(sidecar.port, headers, SCRAPERS, size.rounds, SNAPSHOT_SECONDS)
-        return scrapes
-
-
-@contextmanager
-def _reporting(sidecar: Running) -> Iterator[None]:
-    """Ranks that report meanwhile, from a process of their own: no lock is shared with us."""
-    arguments = (sidecar.endpoint, SCRAPED_RANKS, SCRAPED_STEPS_PER_TICK)
-    feeder = multiprocessing.get_context("spawn").Process(target=feed, args=arguments, daemon=True)
-    feeder.start()
-    try:
-        yield
-        if not feeder.is_alive():
-            raise SystemExit("sidecar: the simulated ranks failed")
-    finally:
-        feeder.terminate()
-        feeder.join()
-
-
 def _load_table(load: Load, paced: tuple[float, float], size: Size) -> Table:
     share, rate = paced
     how = (
@@ -166,20 +123,3 @@ def _load_table(load: Load, paced: tuple[float, float], size: Size) -> Table:
         ],
     ]
     return Table("Sidecar under load", how, ("what", "value"), rows)
-
-
-def _scrape_table(scrapes: dict[str, Scrapes], size: Size) -> Table:
-    how = (
-        f"{SCRAPED_RANKS} simulated ranks report {SCRAPED_STEPS_PER_TICK / TICK_SECONDS:.0f} "
-        f"steps a second each. {SCRAPERS} scrapers ask for /metrics at the same moment over "
-        f"connections kept open, {size.rounds} rounds, {SNAPSHOT_SECONDS} s apart. A new "
-        "Snapshot is made as often (four times the default), so that every round also pays for "
-        "rendering. From the request to the last byte, in milliseconds."
-    )
-    rows = [[name, *_scrape_cells(of)] for name, of in scrapes.items()]
-    return Table("Scrapes", how, ("format", "body, bytes", "p50", "p99", "longest"), rows)
-
-
-def _scrape_cells(scrapes: Scrapes) -> list[str]:
-    milliseconds = np.percentile(scrapes.seconds, [50, 99, 100]) * 1e3
-    return [str(scrapes.body_bytes), *(f"{value:.1f}" for value in milliseconds)]

@@ -12,9 +12,9 @@ from tests.builders import (
     start_ranks,
     timed_records,
 )
+from tests.publish.oracle import families
 from traceml.publish.catalogue import CATALOGUE
 from traceml.publish.metric import Metric
-from traceml.publish.prometheus import families
 from traceml.snapshot import Snapshot
 from traceml.wire.columns import PHASES
 
@@ -74,6 +74,8 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "traceml_records_unjournaled_total": ("counter", ()),
     "traceml_requests_refused_total": ("counter", ("reason",)),
     "traceml_sidecar_restarts_total": ("counter", ()),
+    "traceml_otlp_sent_total": ("counter", ("signal",)),
+    "traceml_otlp_lost_total": ("counter", ("signal",)),
 }
 
 UNITS = ("seconds", "bytes", "ratio", "celsius", "watts")
@@ -107,7 +109,7 @@ def ranks_shown(snapshot: Snapshot) -> set[str]:
 @each_metric
 def test_a_metric_is_what_the_contract_says(metric: Metric) -> None:
     name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
-    assert CONTRACT[name] == (metric.kind, metric.labels)
+    assert CONTRACT[name] == (metric.type, metric.labels)
 
 
 @each_metric

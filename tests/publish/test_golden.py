@@ -3,7 +3,10 @@
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from tests.builders import golden_run
+from tests.publish import oracle
 from tests.publish.golden import FORMATS, path_of, rendered
+from traceml.publish.exposition import Form
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -13,6 +16,12 @@ def test_the_output_of_a_fixed_run_is_the_golden_one(
     if pytestconfig.getoption("--regenerate"):
         path_of(name).write_text(rendered(name), encoding="utf-8")
     assert rendered(name) == path_of(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_prometheus_client_would_have_written_the_golden_one_as_well(name: str) -> None:
+    form = Form(FORMATS[name].split(";")[0])
+    assert path_of(name).read_text(encoding="utf-8") == oracle.written(golden_run(), form)
 
 
 def test_the_golden_openmetrics_is_read_by_its_own_parser() -> None:

@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.builders import golden_run
-from traceml.publish import prometheus
 from traceml.publish.catalogue import CATALOGUE
+from traceml.publish.exposition import Form, Writer
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.linger import Linger
 from traceml.sidecar.listen import YIELD_PATH, bind
@@ -81,13 +81,13 @@ def site(served: Site) -> Site:
 def renderings(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
     """Fills with every Snapshot that is rendered."""
     rendered: list[Snapshot] = []
-    families = prometheus.families
+    write = Writer.write
 
-    def counted(snapshot: Snapshot) -> Iterator[object]:
+    def counted(writer: Writer, snapshot: Snapshot, form: Form) -> bytes:
         rendered.append(snapshot)
-        return families(snapshot)
+        return write(writer, snapshot, form)
 
-    monkeypatch.setattr(prometheus, "families", counted)
+    monkeypatch.setattr(Writer, "write", counted)
     return rendered
 
 
@@ -159,9 +159,10 @@ def test_metrics_can_only_be_read(site: Site) -> None:
 def test_a_snapshot_is_rendered_once_per_format_however_many_scrapers_ask(
     site: Site, renderings: list[Snapshot]
 ) -> None:
-    for _ in range(3):
-        site.get("/metrics")
-        site.get("/metrics", accept=OPENMETRICS)
+    for encoding in ("", "gzip", "gzip"):
+        site.get("/metrics", encoding=encoding)
+        site.get("/metrics", accept=OPENMETRICS, encoding=encoding)
+        site.get("/metrics", accept=OPENMETRICS.replace("1.0.0", "1.0.1"), encoding=encoding)
     assert len(renderings) == 2
 
 
