@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,11 +47,13 @@ def _record(options: Options, folder: Path) -> None:
 
 
 def _judge(options: Options, folder: Path) -> list[Outcome]:
-    found = []
     kept = {each.folder.name: each for each in recordings(folder)}
-    for schedule in plan.chosen((each.schedule for each in kept.values()), options.only):
-        progress(f"accuracy: judging {schedule.name}")
-        found += judge(kept[schedule.name])
+    schedules = plan.chosen((each.schedule for each in kept.values()), options.only)
+    found = []
+    with ProcessPoolExecutor() as processes:
+        for outcomes in processes.map(judge, (kept[schedule.name] for schedule in schedules)):
+            progress(f"accuracy: {outcomes[0].run} is judged")
+            found += outcomes
     return found
 
 

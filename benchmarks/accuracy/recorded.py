@@ -3,14 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.schedule import COMPUTE, Schedule
+from traceml.report.summary import summary
+from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
 from traceml.sidecar.journal import FORMAT, numbers, path_of
 from traceml.sidecar.recovery import FOLDER
+from traceml.sidecar.refusal import RefusedError
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import decode, encode
 from traceml.wire.frames import read_frames
@@ -59,10 +63,12 @@ class Recording:
         return self.folder / RUN_NAME
 
     def summary(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(
-            (self.run_folder / "final_summary.json").read_text(encoding="utf-8")
-        )
-        return document
+        """What the run's summary says by the rules as they are now."""
+        collector = Collector(self.identity())
+        for entry in self.entries():
+            with suppress(RefusedError):
+                collector.apply(entry)
+        return summary(collector.snapshot())
 
     def identity(self) -> RunIdentity:
         """The run, as the head of its journal has it."""
