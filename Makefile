@@ -42,6 +42,7 @@ bench: $(READY)
 generate: $(READY)
 	$(BIN)/python -m traceml.wire.generate
 	$(BIN)/python -m traceml.publish.reference
+	$(BIN)/python -m traceml.publish.rules.generate
 	$(BIN)/pytest -q tests/publish/test_golden.py --regenerate
 
 clean:

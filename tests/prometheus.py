@@ -3,7 +3,7 @@
 import json
 import subprocess
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from tests.launching import fetch
 from traceml.sidecar.listen import bind
 
 CONFIG = """\
-global: {{scrape_interval: {interval}s, scrape_timeout: {timeout}s}}
+global: {{scrape_interval: {interval}s, scrape_timeout: {timeout}s, evaluation_interval: 1s}}
+rule_files: {rules}
+alerting: {{alertmanagers: [{{static_configs: [{{targets: {alertmanagers}}}]}}]}}
 scrape_configs:
   - job_name: traceml
     {targets}
@@ -30,10 +32,25 @@ def fixed(port: int) -> str:
 
 
 @contextmanager
-def running(program: str, folder: Path, targets: str, interval: int = 1) -> Iterator[str]:
+def running(
+    program: str,
+    folder: Path,
+    targets: str,
+    interval: int = 1,
+    rules: Sequence[Path] = (),
+    alertmanager: str = "",
+) -> Iterator[str]:
     """Prometheus over these targets; yields its address."""
     config = folder / "prometheus.yml"
-    config.write_text(CONFIG.format(interval=interval, timeout=min(interval, 5), targets=targets))
+    config.write_text(
+        CONFIG.format(
+            interval=interval,
+            timeout=min(interval, 5),
+            rules=json.dumps([str(rule) for rule in rules]),
+            alertmanagers=json.dumps([alertmanager.removeprefix("http://")] * bool(alertmanager)),
+            targets=targets,
+        )
+    )
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
@@ -46,6 +63,12 @@ def running(program: str, folder: Path, targets: str, interval: int = 1) -> Iter
     finally:
         process.terminate()
         process.wait()
+
+
+def loaded(server: str) -> dict[str, list[dict[str, Any]]]:
+    """The rules as Prometheus has read them, by group."""
+    groups = json.loads(fetch(f"{server}/api/v1/rules"))["data"]["groups"]
+    return {group["name"]: group["rules"] for group in groups}
 
 
 def query(server: str, expression: str) -> list[dict[str, Any]]:

@@ -69,13 +69,13 @@ def grpc_receiver(
     received = Received()
 
     class Metrics(metrics_grpc.MetricsServiceServicer):
-        def Export(self, request: Any, context: Any) -> Any:
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
             received.headers.append(dict(context.invocation_metadata()))
             received.metrics.append(request)
             return metrics_pb2.ExportMetricsServiceResponse()
 
     class Traces(trace_grpc.TraceServiceServicer):
-        def Export(self, request: Any, context: Any) -> Any:
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
             received.traces.append(request)
             return trace_pb2.ExportTraceServiceResponse()
 

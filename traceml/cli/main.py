@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from traceml import __version__
-from traceml.cli import env, policy, run, sidecar, summarize
+from traceml.cli import env, policy, rules, run, sidecar, summarize
 from traceml.cli.errors import BROKEN_PIPE, USAGE, CommandError
 from traceml.cli.prepare import say
 
@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     env.add_parser(commands)
     summarize.add_parser(commands)
     policy.add_parser(commands)
+    rules.add_parser(commands)
     return parser
 
 
