@@ -79,6 +79,7 @@ def test_a_slow_exchange_is_nobodys_own_work() -> None:
         (0.9, 1.0, 16.0, "warning", "low"),
         (0.9, 0.5, 7.0, None, ""),
         (0.9, 0.5, 16.0, "warning", "low"),
+        (0.9, 0.1, 7.0, "warning", "low"),
     ],
 )
 def test_an_exchange_that_waits_for_cores_has_to_take_more_of_the_step(

@@ -58,8 +58,9 @@ def _rules(
 
 
 def _is_crowded(snapshot: Snapshot, policy: Policy) -> bool:
+    """Whether ranks compute and get too little CPU for it; those that sleep want none."""
     cores = [rank.cpu_cores for rank in snapshot.ranks if rank.cpu_cores is not None]
-    return bool(cores) and lower_median(cores) < policy.crowded_cores
+    return sum(cores) >= 1 and lower_median(cores) < policy.crowded_cores
 
 
 def _no_data(snapshot: Snapshot, statistics: Statistics) -> Finding:
