@@ -72,4 +72,4 @@ def run_tests(
     }
     file.write_text(json.dumps(document), encoding="utf-8")
     command = [promtool, "test", "rules", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=170)
