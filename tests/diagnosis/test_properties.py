@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.builders import Clock, look, make_collector, make_records, start_ranks
 from tests.diagnosis.scene import HEALTHY, Work, scene, step_time
 from traceml.diagnosis.finding import DOMAINS, Finding
+from traceml.diagnosis.straggler import lower_median, medians_of_others
 
 PHASES = tuple(HEALTHY)
 STEPS = 25
@@ -117,3 +118,11 @@ def test_whatever_ranks_tell_there_is_something_to_say(
     snapshot = look(collector)
     for diagnoses in (snapshot.window_diagnoses, snapshot.whole_diagnoses):
         assert {of.primary.domain for of in diagnoses.values()} == set(DOMAINS)
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=2, max_size=9))
+def test_the_median_of_the_others_is_one_of_theirs(values: list[float]) -> None:
+    found = medians_of_others(dict(enumerate(values)))
+    for rank in range(len(values)):
+        others = [value for other, value in enumerate(values) if other != rank]
+        assert found[rank] == lower_median(others)

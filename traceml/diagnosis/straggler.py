@@ -54,6 +54,14 @@ def lower_median(values: Sequence[float]) -> float:
     return sorted(values)[(len(values) - 1) // 2]
 
 
+def medians_of_others(values: Mapping[int, float]) -> dict[int, float]:
+    """For each of two or more ranks the lower median of the others."""
+    ordered = sorted(values.values())
+    middle = (len(ordered) - 2) // 2
+    below, above = ordered[middle], ordered[middle + 1]
+    return {rank: below if value > below else above for rank, value in values.items()}
+
+
 def excesses(ranks: Mapping[int, RankTimes], phases: Sequence[str]) -> Iterator[Excess]:
     """The excess of every rank that has others to be compared with, over all of these phases."""
     for group in dict.fromkeys(times.group for times in ranks.values()):
@@ -62,16 +70,15 @@ def excesses(ranks: Mapping[int, RankTimes], phases: Sequence[str]) -> Iterator[
         if len(members) < 2 or not common:
             continue
         totals = {r: sum(times.phases[p] for p in common) for r, times in members.items()}
+        typical = medians_of_others(totals)
+        by_phase = {p: {r: times.phases[p] for r, times in members.items()} for p in common}
+        others = {p: medians_of_others(values) for p, values in by_phase.items()}
         for rank, times in members.items():
-            others = [other for number, other in members.items() if number != rank]
-            typical = lower_median([totals[number] for number in members if number != rank])
-            by_phase = {
-                p: times.phases[p] - lower_median([other.phases[p] for other in others])
-                for p in common
-            }
-            phase = max(by_phase, key=by_phase.__getitem__)
+            over = {p: by_phase[p][rank] - others[p][rank] for p in common}
+            phase = max(over, key=over.__getitem__)
             late = times.late_ratio.get(phase, 0.0)
-            yield Excess(rank, phase, totals[rank] - typical, totals[rank], typical, late)
+            total, usual = totals[rank], typical[rank]
+            yield Excess(rank, phase, total - usual, total, usual, late)
 
 
 @dataclass(frozen=True, slots=True)
