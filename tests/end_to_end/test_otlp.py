@@ -143,6 +143,9 @@ def test_a_backend_that_refuses_is_counted_and_nothing_else_suffers(
         eventually(lambda: launcher.value(LOST))
         steps = launcher.completed()
         eventually(lambda: launcher.completed() > steps + 50)
+        log = (launcher.run_directory / "sidecar.log").read_text()
+        assert "metrics do not arrive, and are tried again: " in log
+        assert "403" in log
     assert not received.metrics
 
 

@@ -67,7 +67,11 @@ def _add_choices(group: Any) -> None:
         f"(default: {_DEFAULTS.lost_share:g})")  # fmt: skip
     add_duration("--rate-window", _DEFAULTS.rate_window, "over which that share is taken")
     add_duration("--for", _DEFAULTS.hold, "how long a run may be slow before an alert fires")
-    add_duration("--stalled-after", _DEFAULTS.stalled_after, "how long no step may be completed")
+    add_duration(
+        "--stalled-after",
+        _DEFAULTS.stalled_after,
+        "how long no step may be completed; the sidecar itself waits for 1m",
+    )
     add_duration(
         "--never-started-after", _DEFAULTS.never_started_after, "how long the first may take"
     )

@@ -130,6 +130,7 @@ class SidecarProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 pass_fds=[self._listener.fileno()],
+                env={"GRPC_VERBOSITY": "NONE", **os.environ},  # its lines would fill the log
                 start_new_session=True,  # the terminal's Ctrl-C is for the script
             )
         self._tell(config.to_json())

@@ -189,6 +189,7 @@ class Sidecar:
         environment = otlp.for_exporters(os.environ, self._config.otlp_endpoint)
         settings = otlp.read(environment)
         for problem in settings.problems:
+            log.warning("otlp: %s", problem)
             self._collector.note(problem)
         if not settings.is_on:
             return

@@ -31,7 +31,6 @@ def test_a_signal_can_be_left_out() -> None:
     ("endpoint", "protocol"),
     [
         ("http://collector:4317", "grpc"),
-        ("collector:4317", "grpc"),
         ("http://collector:4318", "http/protobuf"),
         ("https://ingest.example.com/otlp", "http/protobuf"),
     ],
@@ -58,6 +57,28 @@ def test_what_cannot_be_used_is_said_and_left_out() -> None:
         "OTEL_METRIC_EXPORT_INTERVAL",
         "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
     ]
+
+
+@pytest.mark.parametrize("endpoint", ["collector:4317", "http://collector:port"])
+def test_an_endpoint_that_is_no_url_is_said_and_nothing_is_sent(endpoint: str) -> None:
+    settings = read({"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+    assert not settings.is_on
+    assert all("must be a URL such as" in problem for problem in settings.problems)
+    assert len(settings.problems) == 2
+
+
+def test_what_the_exporters_would_leave_out_without_a_word_is_said() -> None:
+    wrong = {
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "soon",
+        "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "zip",
+        "OTEL_EXPORTER_OTLP_HEADERS": "token",
+    }
+    right = {
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "a=b,c=d",
+        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "3",
+    }
+    settings = read({**GENERAL, **wrong, **right})
+    assert [problem.split("=")[0] for problem in settings.problems] == list(wrong)
 
 
 def test_the_interval_is_in_milliseconds() -> None:

@@ -3,9 +3,12 @@
 from tests.publish.rules.promtool import Case, Fired
 from tests.publish.rules.scrapes import (
     ENDED,
+    Series,
     constant,
     expected,
+    growing,
     lost,
+    one,
     rank,
     score,
     shares,
@@ -59,7 +62,7 @@ STRAGGLERS = (
     ),
     Case("TraceMLStraggler", "8 % is tolerated", straggler(4.8)),
     Case("TraceMLStraggler", "10 minutes are not over", straggler(9), minutes=9),
-    Case("TraceMLStraggler", "the run has ended", {**straggler(15), **state(ENDED)}),
+    Case("TraceMLStraggler", "the run has ended", {**straggler(15), **state(ENDED)}, minutes=30),
     Case(
         "TraceMLStraggler",
         "one slow step of a minute is no straggler",
@@ -264,7 +267,15 @@ def bound(alert: str, state_name: str, phase: str, summary: str, action: str) ->
         Case(alert, "held down", {**measured, **score("step_time", state_name, 1.7, severity=0)}),
         Case(alert, "too short", {**measured, **holds}, minutes=9),
         Case(alert, "ended", {**measured, **holds, **state(ENDED)}),
+        Case(alert, "stands still", {**measured, **holds, **last_step(constant(0))}),
+        Case(alert, "goes on", {**measured, **holds, **last_step(growing(60))}, (fired,)),
     )
+
+
+def last_step(at: str) -> Series:
+    """When the last step was completed, of steps that take a second."""
+    lengths = one("traceml_step_median_seconds", constant(1))
+    return {**one("traceml_last_step_timestamp_seconds", at), **lengths}
 
 
 BOUND = (

@@ -75,6 +75,8 @@ def test_a_label_is_grouped_by_once() -> None:
         ('rank="1"', "not on every series"),
         ('phase!="other"', "not on every series"),
         ('__name__="x"', "not on every series"),
+        (r'job=~"\d+"', "a backslash is written twice"),
+        ('job=~"a(?=b)"', "know no such group"),
         ('job=~"("', "no regular expression"),
         ('job="`"', "backquote"),
     ],

@@ -27,6 +27,8 @@ from traceml.snapshot import Exemplar, Exports, Outlier, Snapshot
 
 log = logging.getLogger(__name__)
 
+_FIRST_SECONDS = 5.0  # until metrics are sent first: settings that are wrong should show early
+_REASON_CHARACTERS = 300
 _LOOK_SECONDS = 1.0  # for steps that stood out
 _MAX_POINTS = 10_000  # in one request: gRPC takes 4 MiB by default
 
@@ -44,7 +46,7 @@ class Exporting:
         latest: Callable[[], Snapshot | None],
         since: float,
     ) -> None:
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # we say it once
+        self._reasons = _reasons()
         resource = _resource(run)
         self._settings = settings
         self._latest = latest
@@ -57,7 +59,7 @@ class Exporting:
         self._span_exporter = _span_exporter(settings.protocols.get(TRACES))
         self._sent: Counter[str] = Counter(dict.fromkeys(settings.protocols, 0))
         self._lost: Counter[str] = Counter(dict.fromkeys(settings.protocols, 0))
-        self._is_failing: dict[str, bool] = {}
+        self._problems: dict[str, str] = {}  # by signal: why it does not arrive, if so
         self._exemplars: dict[int, Exemplar] = {}  # by bucket of the histogram
         self._last_outlier: int | None = None  # that was sent or lost
         self._is_over = threading.Event()
@@ -76,19 +78,27 @@ class Exporting:
             snapshot.steps, histogram=replace(histogram, exemplars=exemplars if found else ())
         )
         exports = Exports(sent=dict(self._sent), lost=dict(self._lost))
+        notes = [
+            f"The {signal} sent through OTLP do not arrive: {problem}"
+            for signal, problem in self._problems.items()
+            if problem
+        ]
         return replace(
-            snapshot, steps=steps, telemetry=replace(snapshot.telemetry, exports=exports)
+            snapshot,
+            steps=steps,
+            telemetry=replace(snapshot.telemetry, exports=exports),
+            notes=(*snapshot.notes, *notes),
         )
 
     def finish(self, seconds: float) -> None:
         """Send the last picture, if that is possible in so many seconds."""
         self._is_over.set()
         self._thread.join(seconds)
-        if self._thread.is_alive() or any(self._is_failing.values()):
+        if self._thread.is_alive() or any(self._problems.values()):
             log.warning("otlp: the run's last values did not arrive")
 
     def _work(self) -> None:
-        due = time.monotonic() + self._settings.interval_seconds
+        due = time.monotonic() + min(_FIRST_SECONDS, self._settings.interval_seconds)
         while not self._is_over.wait(min(_LOOK_SECONDS, self._settings.interval_seconds)):
             self._send_traces()
             if time.monotonic() >= due:
@@ -146,12 +156,32 @@ class Exporting:
 
     def _note(self, signal: str, has_arrived: bool) -> None:
         """Say it when it changes."""
-        if self._is_failing.get(signal, False) is has_arrived:
-            self._is_failing[signal] = not has_arrived
-            if has_arrived:
-                log.info("otlp: %s arrive again", signal)
-            else:
-                log.warning("otlp: %s do not arrive; they are tried again", signal)
+        before = self._problems.get(signal, "")
+        self._problems[signal] = problem = "" if has_arrived else self._reasons.last
+        if before and has_arrived:
+            log.info("otlp: %s arrive again", signal)
+        elif problem and not before:
+            log.warning("otlp: %s do not arrive, and are tried again: %s", signal, problem)
+
+
+class _Reasons(logging.Handler):
+    """Listens to OpenTelemetry's exporters, who say why they fail, and say it often."""
+
+    last = "for no reason that is known"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what tells more than that it was given up."""
+        message = record.getMessage()
+        if "max retries or shutdown" not in message:
+            self.last = message[:_REASON_CHARACTERS]
+
+
+def _reasons() -> _Reasons:
+    reasons = _Reasons()
+    theirs = logging.getLogger("opentelemetry")
+    theirs.handlers = [reasons]
+    theirs.propagate = False
+    return reasons
 
 
 def _is_sent(export: Callable[[], bool]) -> bool:

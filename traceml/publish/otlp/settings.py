@@ -62,6 +62,7 @@ def read(environment: Mapping[str, str]) -> Settings:
             continue
         if protocol is not None:
             protocols[signal] = protocol
+    problems += _unusable(given)
     return Settings(
         protocols, _interval(given, problems), _temporality(given, problems), tuple(problems)
     )
@@ -82,9 +83,15 @@ def check_endpoint(endpoint: str) -> str:
 
 def _protocol(given: Mapping[str, str], signal: str) -> str | None:
     """How a signal is sent; None if it is not."""
-    endpoint = given.get(_variable(signal, "ENDPOINT")) or given.get(_ENDPOINT)
+    variable = _variable(signal, "ENDPOINT")
+    variable = variable if variable in given else _ENDPOINT
+    endpoint = given.get(variable)
     if not endpoint or given.get(f"OTEL_{signal.upper()}_EXPORTER", "").lower() == "none":
         return None
+    try:
+        check_endpoint(endpoint)
+    except ValueError as error:
+        raise ValueError(f"{variable}={endpoint}: no {signal} are sent; it {error}") from None
     for variable in (_variable(signal, "PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if variable in given:
             if given[variable] not in (GRPC, HTTP):
@@ -92,14 +99,39 @@ def _protocol(given: Mapping[str, str], signal: str) -> str | None:
                     f"{variable}={given[variable]}: no {signal} are sent; {GRPC} and {HTTP} can be"
                 )
             return given[variable]
-    return GRPC if _port(endpoint) == _GRPC_PORT else HTTP
+    return GRPC if urlsplit(endpoint).port == _GRPC_PORT else HTTP
 
 
-def _port(endpoint: str) -> int | None:
+def _unusable(given: Mapping[str, str]) -> list[str]:
+    """What the exporters would leave out without a word."""
+    return [
+        f"{name}={value}: {why}"
+        for name, value in given.items()
+        for end, (is_sound, why) in _CHECKS.items()
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith(end) and not is_sound(value)
+    ]
+
+
+def _is_seconds(value: str) -> bool:
     try:
-        return urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").port
+        return 0 < float(value) < float("inf")
     except ValueError:
-        return None
+        return False
+
+
+def _is_compression(value: str) -> bool:
+    return value.lower() in ("none", "gzip", "deflate")
+
+
+def _are_headers(value: str) -> bool:
+    return all("=" in part for part in value.split(",") if part.strip())
+
+
+_CHECKS = {
+    "_TIMEOUT": (_is_seconds, "no number of seconds"),
+    "_COMPRESSION": (_is_compression, "none of none, gzip, deflate"),
+    "_HEADERS": (_are_headers, "no NAME=VALUE,..."),
+}
 
 
 def _interval(given: Mapping[str, str], problems: list[str]) -> float:

@@ -79,8 +79,13 @@ class Traces:
         parent = set_span_in_context(root)
         for phase, start, end in _placed(of):
             is_to_blame = of.rank == outlier.culprit and phase.phase == outlier.phase
-            attributes: dict[str, str | bool] = {"phase": phase.phase, "rank": str(of.rank)}
-            attributes["culprit"] = is_to_blame
+            attributes: dict[str, str | int | bool] = {
+                "run": self._run,
+                "rank": str(of.rank),
+                "step": outlier.step,
+                "phase": phase.phase,
+                "culprit": is_to_blame,
+            }
             span = self._tracer.start_span(
                 phase.phase, parent, attributes=attributes, start_time=_ns(start)
             )

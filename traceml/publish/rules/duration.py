@@ -46,6 +46,10 @@ class Duration:
         """The same as a number."""
         return self.ms / 1000
 
+    def plus(self, other: "Duration") -> "Duration":
+        """One after the other."""
+        return Duration(self.ms + other.ms)
+
     def times(self, factor: float) -> "Duration":
         """So many times as long."""
         return Duration(max(round(self.ms * factor), 1))

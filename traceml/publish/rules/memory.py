@@ -32,7 +32,7 @@ def _pressure(severity: Severity, when: str, expr: str) -> Alert:
         when=when,
         expr=expr,
         hold="$soon",
-        keep="$after",
+        keep="$after_critical" if severity == "critical" else "$after",
         summary=f"Run {{{{ $labels.run }}}}{_named('HIGH_PRESSURE')}: memory is almost used up",
         description=f"{_SCORE} Next: {_FREE}",
     )

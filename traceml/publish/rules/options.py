@@ -66,6 +66,8 @@ class Options:
             "hold": str(self.hold),
             "longer": str(self.hold.times(1.5)),
             "after": str(self.hold.times(0.5)),
+            # It speaks for its own warning, and a share falls from twice to once within that.
+            "after_critical": str(self.hold.times(0.5).plus(self.rate_window.times(0.5))),
             "soon": str(min(_SOON, self.hold)),
             "stalled_after": str(self.stalled_after),
             "stalled_seconds": f"{self.stalled_after.seconds:g}",
@@ -85,6 +87,8 @@ def parse_label(text: str) -> tuple[str, str]:
         raise ValueError(f"{text!r} is no label, such as team=ml")
     if name in _TAKEN:
         raise ValueError(f"{name} says something of the alert already")
+    if "{{" in value:
+        raise ValueError(f"{value!r}: a label's value is taken as it is, without templates")
     return name, value
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from traceml.publish.catalogue import CATALOGUE
 
 _MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*("(?:[^"\\\n]|\\.)*")\s*', re.ASCII)
+_ESCAPES = re.compile(r'(?<!\\)(?:\\\\)*\\[^\\"abfnrtv]')
 _SERIES = re.compile(r"(?<![\w:])((?:\w+:)?traceml_[\w:]+)(\{?)")
 _OWN = {label for metric in CATALOGUE for label in metric.labels}
 
@@ -56,8 +57,12 @@ def _check(label: str, operator: str, value: str) -> None:
         raise ValueError(f"{label} is not on every series: choose by a label of the target, or run")
     if "`" in value:
         raise ValueError(f"{value}: a backquote cannot be passed on")
+    if _ESCAPES.search(value):
+        raise ValueError(f"{value}: in PromQL a backslash is written twice")
     if "~" in operator:
+        if "(?" in value.replace("(?:", "").replace("(?i)", ""):
+            raise ValueError(f"{value}: Prometheus's regular expressions know no such group")
         try:
-            re.compile(value[1:-1])
+            re.compile(value[1:-1].replace("\\\\", "\\"))
         except re.error as error:
             raise ValueError(f"{value} is no regular expression: {error}") from None

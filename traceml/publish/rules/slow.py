@@ -35,7 +35,7 @@ def _straggler(severity: Severity, which: str = "") -> Alert:
         when=f"one rank and phase costs more than $lost_percent{which} of the wall time",
         expr=f"{_LOST} > $lost_share{which}\nand on ($run) {WAS_RUNNING}",
         hold="$hold",
-        keep="$after",
+        keep="$after_critical" if severity == "critical" else "$after",
         summary="Rank {{ $labels.rank }} of run {{ $labels.run }} holds back the others in "
         "{{ $labels.phase }}",
         description="Over $rate_window the other ranks waited {{ $value | humanizePercentage }} of "
@@ -57,7 +57,7 @@ def _across_nodes(severity: Severity, score: int) -> Alert:
         f"and on ($run) {WAS_RUNNING}\n"
         f"unless on ($run, rank) {_ONE_ALONE}",
         hold="$longer",
-        keep="$after",
+        keep="$after_critical" if severity == "critical" else "$after",
         summary="Rank {{ $labels.rank }} on node {{ $labels.node }} of run {{ $labels.run }} holds "
         f"back the other nodes in {_ITS_PHASES}",
         description="Its own work exceeds that of the other nodes' ranks by "

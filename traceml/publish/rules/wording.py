@@ -11,6 +11,13 @@ def lately(series: str) -> str:
 WAS_RUNNING = f"{lately(RUNNING.removesuffix(' == 1'))} == 1"
 
 
+# What the last steps said is no news once there are no more of them.
+_STANDS = (
+    "time() - traceml_last_step_timestamp_seconds "
+    "> on ($sidecar) clamp_min(3 * traceml_step_median_seconds, 60)"
+)
+
+
 def held(domain: str, state: str) -> str:
     """A rule of the sidecar's that holds, and is no mere information, on any node of the run.
 
@@ -24,6 +31,7 @@ def held(domain: str, state: str) -> str:
         f"  {lately(score)} >= 1\n"
         f"  and on ($sidecar) {lately(severity)} >= 1\n"
         f"  and on ($sidecar) {WAS_RUNNING}\n"
+        f"  unless on ($sidecar) {_STANDS}\n"
         ")"
     )
 
