@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -45,9 +46,13 @@ class Reply:
 class Site:
     """A server, and the latest Snapshot as the sidecar holds it."""
 
-    port: int
+    listener: socket.socket
     snapshot: Snapshot | None
     linger: Linger = field(default_factory=Linger)
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
 
     def get(self, path: str, accept: str = "", encoding: str = "", method: str = "GET") -> Reply:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -62,7 +67,7 @@ class Site:
 @pytest.fixture(scope="module")
 def served() -> Iterator[Site]:
     listener = bind("127.0.0.1", 0)
-    site = Site(listener.getsockname()[1], None)
+    site = Site(listener, None)
     server = Server(app(lambda: site.snapshot, site.linger, site.linger.leave))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
@@ -124,6 +129,11 @@ def test_a_scraper_that_accepts_gzip_gets_the_same_zipped(accept: str, site: Sit
     assert reply.headers["content-type"] == plain.headers["content-type"]
     assert gzip.decompress(reply.body) == plain.body
     assert len(reply.body) < len(plain.body) / 4
+
+
+def test_no_part_of_an_answer_waits_until_the_one_before_is_confirmed(site: Site) -> None:
+    site.get("/metrics")
+    assert site.listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)  # connections inherit
 
 
 def test_caches_are_told_what_the_answer_depends_on(site: Site) -> None:

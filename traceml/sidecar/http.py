@@ -1,6 +1,7 @@
 """The HTTP side of the sidecar: metrics, probes, and the way a finished run makes room."""
 
 import ipaddress
+import socket
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -96,6 +97,12 @@ class Server(uvicorn.Server):
                 http="h11", loop="asyncio", timeout_graceful_shutdown=1,
             )
         )  # fmt: skip
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen so that no part of an answer waits for the scraper to confirm the one before."""
+        for listener in sockets or ():  # asyncio does it only for sockets that name their protocol
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await super().startup(sockets)
 
     @contextmanager
     def capture_signals(self) -> Any:

@@ -5,6 +5,7 @@ percentile are set to it. Medians over ranks are lower medians: a real rank's
 value, and at two ranks the faster one's.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,9 +66,11 @@ def statistics(scope: Scope) -> Statistics:
     """The statistics of a scope."""
     tally = scope.tally
     times = {
-        rank: _rank_times(rank, group, row / _NS, tally)
-        for rank, group, row in zip(scope.ranks, scope.groups, scope.means_ns, strict=True)
-        if np.isfinite(row[0])
+        rank: _rank_times(rank, group, row, tally)
+        for rank, group, row in zip(
+            scope.ranks, scope.groups, (scope.means_ns / _NS).tolist(), strict=True
+        )
+        if math.isfinite(row[0])
     }
     step = spread({rank: of.step_seconds for rank, of in times.items()})
     typical = step.median if step else 0.0
@@ -103,15 +106,15 @@ def _seconds(ns: float) -> float | None:
     return float(ns) / _NS if np.isfinite(ns) else None
 
 
-def _rank_times(rank: int, group: str, row: Matrix, tally: Tally) -> RankTimes:
+def _rank_times(rank: int, group: str, row: list[float], tally: Tally) -> RankTimes:
     phases = {
-        phase: float(seconds)
+        phase: seconds
         for phase, seconds in zip(PHASES, row[1:], strict=True)
-        if np.isfinite(seconds)
+        if math.isfinite(seconds)
     }
     own = sum(seconds for phase, seconds in phases.items() if phase != "collective_wait")
     return RankTimes(
-        step_seconds=float(row[0]),
+        step_seconds=row[0],
         own_seconds=own if "backward" in phases else None,
         phases=phases,
         group=group,
