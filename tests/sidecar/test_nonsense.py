@@ -1,6 +1,6 @@
 """Messages that are almost right, straight into the collector."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Clock, hello_request, look, make_collector, make_identity, timed_records
@@ -31,6 +31,7 @@ def altered(entry: pb.Entry, changes: list[tuple[int, int]]) -> pb.Entry | None:
 
 
 @settings(max_examples=400, deadline=None)
+@example([], [(0, 42)])  # a push that becomes a start, with thresholds that are none
 @given(flips, flips)
 def test_a_message_with_altered_bytes_is_taken_or_refused_and_never_an_error(
     hello_changes: list[tuple[int, int]], push_changes: list[tuple[int, int]]

@@ -217,11 +217,21 @@ class Collector:
         self._state, self._exit_code, self._ended_at = "running", None, None
         self._starts += 1
         self._restarts = max(self._restarts, self._starts - 1, started.restarts)
-        self._policy = json.loads(started.policy) if started.policy else {}
+        self._policy = self._thresholds(started.policy) if started.policy else {}
         self._sessions.began_at = now
         for rank in self._sessions.ranks.values():
             if not rank.parted:
                 rank.seen_at = now
+
+    def _thresholds(self, text: str) -> dict[str, float]:
+        """What differs from the defaults, as told; the journal may be damaged."""
+        try:
+            given: dict[str, float] = json.loads(text)
+            Policy.of(given)
+        except (ValueError, TypeError, AttributeError):
+            self._notes.add("The thresholds of this run cannot be read: the defaults are used")
+            return {}
+        return given
 
     def _end(self, ended: pb.Ended, now: float) -> None:
         """The run is over; what a rank has left may still be taken."""
