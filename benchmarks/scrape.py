@@ -1,12 +1,12 @@
 """Scrapers that come all at once, as several Prometheus servers would, and the ranks meanwhile."""
 
 import multiprocessing
-import threading
+import selectors
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from multiprocessing.queues import Queue
 from queue import Empty
 
@@ -24,6 +24,7 @@ SNAPSHOT_SECONDS = 0.25
 _FILL_SECONDS = 10.0  # until the window is full
 _PATH = "/metrics"
 _TIMEOUT_SECONDS = 10.0
+_CHUNK_BYTES = 2**20
 
 _COLUMNS = ("p50", "p99", "longest")
 _FORMATS = {
@@ -111,34 +112,60 @@ def _reporting(sidecar: Running) -> Iterator[Pushes]:
 def scrape(port: int, headers: Mapping[str, str], rounds: int) -> Scrapes:
     """Each round all scrapers ask at the same moment, over connections that stay open."""
     scrapes = Scrapes()
-    together = threading.Barrier(SCRAPERS)
-
-    def work() -> None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
-        _get(connection, headers)  # connects
+    with ExitStack() as stack:
+        scrapers = [Scraper(port, headers) for _ in range(SCRAPERS)]
+        for scraper in scrapers:
+            stack.callback(scraper.connection.close)
+        _ask_all(scrapers)  # connects
         for _ in range(rounds):
             time.sleep(SNAPSHOT_SECONDS)
-            together.wait()
-            begin = time.perf_counter()
-            body = _get(connection, headers)
-            scrapes.seconds.append(time.perf_counter() - begin)
-            scrapes.body_bytes = len(body)
-        connection.close()
-
-    threads = [threading.Thread(target=work) for _ in range(SCRAPERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(scrapes.seconds) != SCRAPERS * rounds:
-        raise SystemExit("scrape: a scraper failed")
+            scrapes.seconds += _ask_all(scrapers)
+        scrapes.body_bytes = scrapers[0].body_bytes
     return scrapes
 
 
-def _get(connection: HTTPConnection, headers: Mapping[str, str]) -> bytes:
-    connection.request("GET", _PATH, headers=dict(headers))
-    response = connection.getresponse()
-    body = response.read()
-    if response.status != 200:
-        raise SystemExit(f"scrape: {response.status} {response.reason}")
-    return body
+def _ask_all(scrapers: Sequence["Scraper"]) -> list[float]:
+    """How long each waited; one thread serves all, so that none waits for another's turn."""
+    begin = time.perf_counter()
+    waits: list[float] = []
+    with selectors.DefaultSelector() as selector:
+        for scraper in scrapers:
+            scraper.ask()
+            selector.register(scraper.connection, selectors.EVENT_READ, scraper)
+        while len(waits) < len(scrapers):
+            ready = selector.select(_TIMEOUT_SECONDS)
+            if not ready:
+                raise SystemExit("scrape: no answer")
+            for key, _ in ready:
+                if key.data.has_answer():
+                    waits.append(time.perf_counter() - begin)
+                    selector.unregister(key.fileobj)
+    return waits
+
+
+class Scraper:
+    """Asks for /metrics over one connection, and does no more with the answer than it must."""
+
+    def __init__(self, port: int, headers: Mapping[str, str]) -> None:
+        lines = [f"GET {_PATH} HTTP/1.1", f"Host: 127.0.0.1:{port}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._request = "\r\n".join([*lines, "", ""]).encode()
+        self._answer = bytearray()
+        self.connection = socket.create_connection(("127.0.0.1", port))
+        self.body_bytes = 0
+
+    def ask(self) -> None:
+        self._answer.clear()
+        self.connection.sendall(self._request)
+
+    def has_answer(self) -> bool:
+        """Take what has come; whether that was the last of it."""
+        self._answer += self.connection.recv(_CHUNK_BYTES)
+        head, gap, body = self._answer.partition(b"\r\n\r\n")
+        if not gap:
+            return False
+        status, *fields = bytes(head).decode().lower().split("\r\n")
+        if " 200 " not in status:
+            raise SystemExit(f"scrape: {status}")
+        self.body_bytes = int(dict(field.split(": ", 1) for field in fields)["content-length"])
+        return len(body) == self.body_bytes

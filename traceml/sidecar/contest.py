@@ -92,7 +92,7 @@ def _is_late(times: Matrix, excess: Matrix, members: Sequence[Integers]) -> Flag
     The first tells where waits are hidden inside a phase and can't be seen. The second
     tells where the ranks meet within a phase, and so end it together.
     """
-    ends = times[:, :, [*_ENDS, _END]].copy()
+    ends = times[:, :, [*_ENDS, _END]]
     ends[:, :, :-1] = ends[:, :, [-1]] - ends[:, :, :-1]
     behind = ends - others_median(ends, members)
     anywhere = np.fmax.reduce(behind, axis=2)  # `other` may be anywhere in the step

@@ -1,5 +1,6 @@
 """The HTTP side of the sidecar: metrics, probes, and the way a finished run makes room."""
 
+import asyncio
 import ipaddress
 import socket
 import time
@@ -103,6 +104,14 @@ class Server(uvicorn.Server):
         for listener in sockets or ():  # asyncio does it only for sockets that name their protocol
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await super().startup(sockets)
+
+    def answer(self, listener: socket.socket) -> None:
+        """Serve until `should_exit`.
+
+        For a thread of its own: a scraper waits neither for ranks that report all at once nor
+        for a Snapshot that is being made.
+        """
+        asyncio.run(self.serve(sockets=[listener]))
 
     @contextmanager
     def capture_signals(self) -> Any:

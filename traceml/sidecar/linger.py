@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import suppress
+import threading
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
@@ -21,12 +21,16 @@ class _Scraper:
 
 
 class Linger:
-    """Waits for scrapers: whoever comes with Prometheus's header, or more than once."""
+    """Waits for scrapers: whoever comes with Prometheus's header, or more than once.
+
+    They are answered by a thread of their own.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, _Scraper] = {}
         self._awaited: set[str] | None = None  # None while the run goes on
-        self._over = asyncio.Event()
+        self._over = threading.Event()
+        self._lock = threading.Lock()
 
     @property
     def is_on(self) -> bool:
@@ -35,12 +39,13 @@ class Linger:
 
     def visit(self, who: str, is_prometheus: bool, now: float) -> None:
         """Someone reads /metrics."""
-        self._remember(who, is_prometheus, now)
-        if self._awaited is None:
-            return
-        self._awaited.discard(who)
-        if not self._awaited:
-            self.leave()
+        with self._lock:
+            self._remember(who, is_prometheus, now)
+            if self._awaited is None:
+                return
+            self._awaited.discard(who)
+            if not self._awaited:
+                self.leave()
 
     def leave(self) -> None:
         """Wait no longer."""
@@ -49,20 +54,20 @@ class Linger:
     async def wait(self, patience: float) -> None:
         """Wait until everybody who reads the run's values has read the last ones."""
         log.info("serving the last values for %.0f s, or until they are read", patience)
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._over.wait(), patience)
+        await asyncio.to_thread(self._over.wait, patience)
 
     def patience(self, expected: bool, limit: float, now: float) -> float:
         """The run is over: how long to wait for scrapers from now on.
 
         `expected` says that someone was told where to look, even if nobody came yet.
         """
-        regular = {
-            who: scraper
-            for who, scraper in self._known.items()
-            if (scraper.is_prometheus or scraper.visits > 1) and _comes_again(scraper, now)
-        }
-        self._awaited = set(regular)
+        with self._lock:
+            regular = {
+                who: scraper
+                for who, scraper in self._known.items()
+                if (scraper.is_prometheus or scraper.visits > 1) and _comes_again(scraper, now)
+            }
+            self._awaited = set(regular)
         if not regular:
             return limit if expected else 0.0
         return min(limit, max(_wait_for(scraper) for scraper in regular.values()))

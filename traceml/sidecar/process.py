@@ -85,12 +85,19 @@ class Sidecar:
         self._latest: Snapshot | None = None
         self._has_launcher = False
         self._exporting: Exporting | None = None
+        self._web = Server(app(lambda: self._latest, self._linger, self._make_way))
 
     async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
 
         `control` is the launcher's voice. Without one the run ends by SIGTERM or SIGINT.
         """
+        try:
+            await self._serve(front, control)
+        finally:
+            self._web.should_exit = True  # or its thread would keep the process
+
+    async def _serve(self, front: Front, control: asyncio.StreamReader | None) -> None:
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._has_launcher = control is not None
         self._started_at = time.time()
@@ -104,8 +111,7 @@ class Sidecar:
         keeper = self._start(self._ledger.keep())
         await self._ledger.tell(pb.Entry(started=self._started()))
         await ingest.start()
-        web = Server(app(lambda: self._latest, self._linger, self._make_way))
-        web_task = self._start(web.serve(sockets=[self._listener]))
+        answering = self._start(asyncio.to_thread(self._web.answer, self._listener))
         workers = [self._start(self._watch()), self._start(self._sample())]
         workers.append(self._start(self._export()))
         if control is not None:
@@ -130,8 +136,8 @@ class Sidecar:
             front.lingers(patience)
             await self._linger.wait(patience)
         self._discovery.withdraw()
-        web.should_exit = True  # lets the last scrape have its answer
-        await web_task
+        self._web.should_exit = True  # lets the last scrape have its answer
+        await answering
 
     def _recovered(self) -> Collector:
         """The run as it was when another sidecar left it, or a new one."""

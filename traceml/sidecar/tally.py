@@ -27,7 +27,7 @@ class Moments:
         known = np.isfinite(cause) & np.isfinite(effect)
         x, y = cause[known], effect[known]
         for place, values in enumerate((np.ones_like(x), x, y, x * x, y * y, x * y)):
-            _add_at(self._sums, np.full(len(values), place), values)
+            self._sums[place] = np.cumsum(np.concatenate((self._sums[[place]], values)))[-1]
 
     def explained_ratio(self) -> float | None:
         """The share of the effect's variance that goes with the cause; None if that is constant."""
@@ -60,10 +60,8 @@ class Tally:
         self._grow()
         self.steps += len(steps.length)
         self._add_phases(columns, steps)
-        known = np.isfinite(elements)
-        at = np.broadcast_to(columns, elements.shape)[known]
-        _add_at(self._elements, (at, 0), 1.0)
-        _add_at(self._elements, (at, 1), elements[known])
+        _add(self._elements[:, 0], columns, np.isfinite(elements))
+        _add(self._elements[:, 1], columns, np.nan_to_num(elements))
         self.length_by_batch.add(elements.max(axis=1), steps.length)
         if len(ranks) > 1:
             work, size = _apart(steps.own), _apart(elements)
@@ -93,11 +91,8 @@ class Tally:
         return total / count if count else None
 
     def _add_phases(self, columns: Integers, steps: Contest) -> None:
-        weight = steps.weight
-        rank = np.broadcast_to(columns[np.newaxis, :, np.newaxis], weight.shape)
-        phase = np.broadcast_to(np.arange(len(OWN_PHASES)), weight.shape)
-        _add_at(self._phases, (rank, _WEIGHT, phase), weight)
-        _add_at(self._phases, (rank, _LATE, phase), weight * steps.late)
+        _add(self._phases[:, _WEIGHT], columns, steps.weight)
+        _add(self._phases[:, _LATE], columns, steps.weight * steps.late)
         led = steps.leader >= 0
         leaders = columns[steps.leader[led]]
         _add_at(self._phases, (leaders, _LOST, steps.phase[led]), steps.lost[led])
@@ -113,6 +108,14 @@ class Tally:
     @staticmethod
     def _by_phase(values: Any) -> dict[str, float]:
         return dict(zip(OWN_PHASES, values.tolist(), strict=True))
+
+
+def _add(sums: Matrix, columns: Integers, steps: Matrix) -> None:
+    """Add to these columns of the sums each of the steps, one after the other."""
+    held = sums[columns]
+    for step in steps:
+        held += step
+    sums[columns] = held
 
 
 def _apart(values: Matrix) -> Matrix:

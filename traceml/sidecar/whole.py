@@ -57,25 +57,30 @@ class Sketch:
 
     def capped_means(self) -> Matrix:
         """Each stream's mean with values above its 95th percentile set to it."""
-        total = self._counts.sum(axis=1)
-        at = self._bucket_at(CAP_QUANTILE)
+        used = np.flatnonzero(self._counts.any(axis=0))
+        held = slice(used[0], used[-1] + 1) if len(used) else slice(1)
+        counts, sums = self._counts[:, held], self._sums[:, held]
+        cumulated = np.cumsum(counts, axis=1)
+        total = cumulated[:, -1]
+        at = _bucket_at(cumulated, CAP_QUANTILE)
         rows = np.arange(len(at))
         with np.errstate(invalid="ignore", divide="ignore"):
-            cap = self._sums[rows, at] / self._counts[rows, at]
-            below = np.cumsum(self._sums, axis=1)[rows, at]
-            above = total - np.cumsum(self._counts, axis=1)[rows, at]
+            cap = sums[rows, at] / counts[rows, at]
+            below = np.cumsum(sums, axis=1)[rows, at]
+            above = total - cumulated[rows, at]
             return np.asarray((below + cap * above) / total)
 
     def quantile(self, row: int, quantile: float) -> float:
         """The mean of the bucket in which a stream's quantile lies; NaN for none."""
-        at = self._bucket_at(quantile)[row]
+        at = int(_bucket_at(np.cumsum(self._counts[[row]], axis=1), quantile)[0])
         count = self._counts[row, at]
         return float(self._sums[row, at] / count) if count else float("nan")
 
-    def _bucket_at(self, quantile: float) -> Integers:
-        cumulated = np.cumsum(self._counts, axis=1)
-        wanted = np.maximum(np.ceil(quantile * cumulated[:, -1:]), 1)
-        return np.asarray(np.argmax(cumulated >= wanted, axis=1))
+
+def _bucket_at(cumulated: Integers, quantile: float) -> Integers:
+    """For each stream the bucket in which its quantile lies."""
+    wanted = np.maximum(np.ceil(quantile * cumulated[:, -1:]), 1)
+    return np.asarray(np.argmax(cumulated >= wanted, axis=1))
 
 
 @saved
