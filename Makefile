@@ -42,9 +42,10 @@ bench: $(READY)
 generate: $(READY)
 	$(BIN)/python -m traceml.wire.generate
 	$(BIN)/python -m traceml.publish.reference
+	$(BIN)/python -m traceml.report.schema
 	$(BIN)/python -m traceml.publish.rules.generate
 	$(BIN)/pytest -q tests/publish/test_golden.py --regenerate
 
 clean:
-	rm -rf $(VENV) .bench build dist logs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench build dist logs compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -48,7 +48,7 @@ class Running:
             raise SystemExit((self.directory / "sidecar.log").read_text(encoding="utf-8"))
         self.process.wait()
         gone = time.monotonic() - begin
-        written_ns = (self.directory / "final_summary.json").stat().st_mtime_ns
+        written_ns = (self.directory / "final_summary.html").stat().st_mtime_ns
         return (written_ns - begin_ns) / 1e9, gone
 
 

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jsonschema
 import psutil
+
+from traceml.report.schema import FILE
 
 SCRIPTS = Path(__file__).parent / "scripts"
 DEADLINE_SECONDS = 120.0
@@ -32,9 +35,11 @@ class Finished:
 
     @property
     def summary(self) -> dict[str, Any]:
+        """What was written at the end; it keeps to its schema in every run."""
         document: dict[str, Any] = json.loads(
             (self.directory / "final_summary.json").read_text(encoding="utf-8")
         )
+        jsonschema.validate(document, json.loads(FILE.read_text()))
         return document
 
     @property

@@ -34,7 +34,7 @@ def serving(
 
     async def start(folder: Path) -> tuple[Ledger, "asyncio.Task[None]", Ingest, str]:
         ledger = Ledger(collector, Journal(folder, JOURNAL_BYTES, collector.run))
-        ingest = Ingest(ledger, collector, access or Access())
+        ingest = Ingest(ledger, collector, access or Access(), collector.snapshot)
         reachable = ingest.bind(endpoint)
         await ledger.open()
         keeper = asyncio.create_task(ledger.keep())

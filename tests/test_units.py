@@ -72,3 +72,24 @@ def test_shown_memory_is_within_half_a_percent_of_the_real_one(value: float) -> 
 @given(st.floats(0, 9e4))
 def test_a_time_never_takes_more_than_seven_columns(value: float) -> None:
     assert len(units.seconds(value)) <= 7
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (0.0421, "42.1 ms"),
+        (40.0, "40.0 s"),
+        (60.0, "1 min"),
+        (59.9996, "60.0 s"),
+        (61.2, "1 min 1 s"),
+        (119.7, "2 min"),
+        (3599.9, "60 min"),
+        (3600.0, "1 h"),
+        (5400.0, "1 h 30 min"),
+        (86_400.0, "1 d"),
+        (180_000.0, "2 d 2 h"),
+    ],
+)
+def test_a_duration_reads_as_people_say_it(value: float, shown: str) -> None:
+    assert units.duration(value) == shown

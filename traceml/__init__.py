@@ -13,15 +13,15 @@ name here does nothing.
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "step_tag", "trace_step"]
+__all__ = ["__version__", "final_summary", "step_tag", "summary", "trace_step"]
 
 if TYPE_CHECKING:
-    from traceml.rank.step import step_tag, trace_step
+    from traceml.rank.step import final_summary, step_tag, summary, trace_step
 
 
 def __getattr__(name: str) -> Any:
     # Late, because it needs torch, and the command line must not.
-    if name in ("step_tag", "trace_step"):
+    if name in __all__:
         from traceml.rank import step
 
         found = globals()[name] = getattr(step, name)

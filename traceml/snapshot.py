@@ -107,6 +107,31 @@ class StepHistogram:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some completed steps in a row, tagged ones left out; the parts of a run are equally long."""
+
+    steps: int  # in the last part perhaps fewer
+    seconds: float  # mean length
+    longest_seconds: float
+    excluded: int  # tagged steps that fell into it
+    ended_at: float  # unix time
+    phases: Mapping[str, float]  # lower median over ranks of the rank's mean
+    memory_median_bytes: float | None  # of the ranks' means: allocated, or the resident set
+    memory_worst_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """From then on the primary finding on the latest steps was this one."""
+
+    at: float  # unix time
+    state: str
+    severity: str
+    rank: int | None
+    phase: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """What became of the steps so far."""
 
@@ -116,6 +141,8 @@ class Steps:
     last_completed_at: float | None  # unix time
     histogram: StepHistogram
     quantiles_seconds: Mapping[str, float]  # p50 ... max, over the run
+    lengths: StepHistogram  # in finer steps than `histogram`, over the range that occurred
+    parts: tuple[Part, ...]  # the run in order; not in the Snapshots that are served
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +190,7 @@ class RankState:
     rank: int
     local_rank: int
     node_rank: int
+    host: str
     device: str
     gpu_uuid: str
     group: str
@@ -320,6 +348,8 @@ class Snapshot:
     host_whole: HostUse
     telemetry: Telemetry
     notes: tuple[str, ...]
+    processes: Mapping[str, Spread] = field(default_factory=dict)  # cpu_cores, resident_bytes: now
+    turns: tuple[Turn, ...] = ()  # the last of them
     outliers: tuple[Outlier, ...] = ()  # the last of them
     coverage: Coverage | None = None  # None for a Snapshot of the sidecar's own
     window_diagnoses: Diagnoses = field(default_factory=dict)

@@ -1,5 +1,7 @@
 """Figures for people: three significant digits, and the unit that fits."""
 
+_SPANS = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+
 
 def seconds(value: float | None) -> str:
     """A time, in the unit in which it reads best."""
@@ -9,6 +11,18 @@ def seconds(value: float | None) -> str:
         if value * factor >= 0.9995:
             return f"{_digits(value * factor)} {unit}"
     return "0" if value < 5e-10 else f"{value * 1e9:.0f} ns"
+
+
+def duration(value: float) -> str:
+    """How long something went on, as people say it: in two units from a minute on."""
+    if value < 60:
+        return seconds(value)
+    for size, unit, part, smaller in _SPANS:
+        if value >= size:
+            whole, rest = divmod(round(value / part) * part, size)
+            more = f" {rest / part:.0f} {smaller}" if rest else ""
+            return f"{whole:.0f} {unit}{more}"
+    raise AssertionError("unreachable: the last span is a minute")
 
 
 def bytes_(value: float | None) -> str:

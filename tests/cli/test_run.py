@@ -134,7 +134,7 @@ def test_files_of_the_user_s_do_not_pass_for_modules_of_ours(
 def test_the_run_s_files_say_where_it_was_served(launcher: Launcher, script: str) -> None:
     finished = launcher.run(script)
     files = sorted(file.name for file in finished.directory.iterdir())
-    summaries = ["final_summary.json", "final_summary.txt"]
+    summaries = ["final_summary.html", "final_summary.json", "final_summary.txt"]
     assert files == [*summaries, "journal", "sidecar.json", "sidecar.log"]
     described = json.loads((finished.directory / "sidecar.json").read_text())
     assert described["metrics"] in finished.stderr

@@ -1,8 +1,11 @@
 """The sender against a real sidecar's ingest, on a real socket."""
 
+import json
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +21,11 @@ from traceml.rank.memory import Memory
 from traceml.rank.sender import Sender
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
+from traceml.wire import service
 from traceml.wire.columns import VALUES, decode
 from traceml.wire.left import left
+
+FOREVER = 3600.0  # whoever waits for that exceeds the time of a test
 
 
 def new_collector() -> Collector:
@@ -161,6 +167,92 @@ def test_a_fault_in_the_sender_is_counted_and_not_printed(
     eventually(lambda: not sender.is_alive())
     assert recorder.faults == 1
     assert "ours" not in capfd.readouterr().err
+
+
+def asked(sender: Sender, flat: bool = True) -> dict[str, Any]:
+    answer = sender.ask(flat, seconds=30.0)
+    assert answer is not None
+    found: dict[str, Any] = json.loads(answer)
+    return found
+
+
+def test_an_answer_knows_of_every_step_before_the_question(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(senders, "TICK_SECONDS", 60.0)  # nobody looks unless asked to
+    with serving(new_collector(), endpoint):
+        sender = start()
+        for steps in (3, 10, 25):
+            train(recorder, steps - int(recorder.scopes))
+            assert asked(sender)["traceml/steps_completed"] == steps
+        assert asked(sender, flat=False)["step_time"]["steps"]["completed"] == 25
+
+
+def test_nobody_answers_and_the_training_waits_once(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    sender = start()
+    assert sender.ask(True, seconds=0.05) is None
+    assert sender.ask(True, seconds=FOREVER) is None
+    with serving(new_collector(), endpoint):
+        eventually(lambda: sender.ask(True, seconds=30.0))
+
+
+def test_a_question_is_put_again_to_a_sidecar_that_does_not_know_the_rank(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    sender = start()
+    with serving(new_collector(), endpoint):
+        train(recorder, 4)
+        assert asked(sender)["traceml/steps_completed"] == 4
+    with serving(new_collector(), endpoint):
+        train(recorder, 2)
+        eventually(lambda: sender.ask(True, seconds=30.0))
+        assert asked(sender)["traceml/steps_completed"] == 2
+
+
+def test_a_sidecar_that_knows_no_reports_is_not_waited_for(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(service._METHODS, "Report")
+    collector = new_collector()
+    with serving(collector, endpoint):
+        monkeypatch.undo()
+        monkeypatch.setattr(senders, "TICK_SECONDS", 0.02)
+        sender = start()
+        assert sender.ask(True, seconds=FOREVER) is None
+        train(recorder, 3)
+        eventually(lambda: completed(collector) == 3)
+
+
+def test_a_question_and_a_fork_do_not_meet(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    with serving(new_collector(), endpoint), ThreadPoolExecutor() as others:
+        sender = start()
+        eventually(lambda: sender._greeted)
+        sender.hold()
+        answer = others.submit(sender.ask, True, 30.0)
+        eventually(lambda: sender._question is not None)
+        assert sender._call is None or sender._call.done()
+        sender.release()
+        assert answer.result()
+
+
+def test_a_sender_that_has_parted_answers_nothing(
+    start: Callable[[], Sender], endpoint: str
+) -> None:
+    with serving(new_collector(), endpoint):
+        sender = start()
+        eventually(lambda: sender._greeted)
+        sender.close()
+        assert sender.ask(True, seconds=FOREVER) is None
 
 
 def test_the_last_step_of_a_loop_without_scopes_is_sent_with_the_farewell(

@@ -207,8 +207,21 @@ def test_without_an_endpoint_nothing_of_torch_is_touched() -> None:
         "import torch; before = torch.autograd.backward; import traceml\n"
         "with traceml.trace_step(torch.nn.Linear(1, 1)): pass\n"
         "traceml.step_tag('eval')\n"
+        "assert (traceml.summary(), traceml.final_summary()) == ({}, None)\n"
         "assert torch.autograd.backward is before\n"
         "import sys; assert not {'grpc', 'google'} & set(sys.modules)\n"
     )
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_before_the_first_step_there_is_nothing_to_be_told(tracer: LocalTracer) -> None:
+    assert (traceml.summary(), traceml.final_summary()) == ({}, None)
+
+
+def test_an_answer_that_is_none_is_not_the_training_s_error(
+    tracer: LocalTracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracer, "ask", lambda flat: b"{")
+    assert (traceml.summary(), traceml.final_summary()) == ({}, None)
+    assert tracer.recorder.faults == 2

@@ -7,8 +7,10 @@ import pytest
 
 from tests.builders import Clock, look, make_collector, run_of
 from traceml import __version__
-from traceml.report.summary import summary, write_summary
+from traceml.report.html import summary_html
+from traceml.report.summary import summarized, summary
 from traceml.report.text import summary_text
+from traceml.report.writing import write_summary
 from traceml.wire.columns import PHASES
 
 RUN_KEYS = {
@@ -104,6 +106,7 @@ def test_telemetry_tells_what_tracing_cost(document: dict[str, Any]) -> None:
         "overhead_seconds_per_step": pytest.approx(8e-6),
         "records_received": 100,
         "records_dropped": 0,
+        "records_dropped_by_reason": {},
         "records_unjournaled": 0,
         "requests_refused": 0,
         "sidecar_restarts": 0,
@@ -123,15 +126,17 @@ def test_a_zero_is_not_left_out(document: dict[str, Any]) -> None:
     assert document["ranks"][0]["rank"] == 0
 
 
-def test_both_files_are_written(tmp_path: Path) -> None:
+def test_all_files_are_written(tmp_path: Path) -> None:
     run = run_of(2)
     write_summary(run, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "final_summary.html",
         "final_summary.json",
         "final_summary.txt",
     ]
     assert json.loads((tmp_path / "final_summary.json").read_text()) == summary(run)
-    assert (tmp_path / "final_summary.txt").read_text() == summary_text(run)
+    assert (tmp_path / "final_summary.txt").read_text() == summary_text(summarized(run))
+    assert (tmp_path / "final_summary.html").read_text() == summary_html(summarized(run))
 
 
 def test_who_reads_while_a_summary_is_replaced_reads_the_old_one_whole(tmp_path: Path) -> None:

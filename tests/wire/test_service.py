@@ -1,5 +1,6 @@
 """A real server and a real channel, over a unix socket."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.builders import (
     timed_records,
 )
 from tests.serving import serving
+from traceml.report.flat import flat
+from traceml.report.summary import summary
 from traceml.sidecar.collector import Collector
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
@@ -68,12 +71,23 @@ def test_an_older_rank_is_welcome(client: Client) -> None:
     assert reply.protocol == PROTOCOL
 
 
-@pytest.mark.parametrize("method", ["push", "goodbye"])
+@pytest.mark.parametrize("method", ["push", "goodbye", "report"])
 def test_a_process_that_has_not_said_hello_is_asked_to(method: str, client: Client) -> None:
-    request = {"push": pb.PushRequest, "goodbye": pb.GoodbyeRequest}[method](session="nobody")
+    requests = {"push": pb.PushRequest, "goodbye": pb.GoodbyeRequest, "report": pb.ReportRequest}
+    request = requests[method](session="nobody")
     error = refusal(getattr(client, method), request)
     assert error.code() is grpc.StatusCode.NOT_FOUND
     assert error.details() == "say hello first"
+
+
+def test_a_rank_is_told_what_is_to_be_said_of_the_run(client: Client, collector: Collector) -> None:
+    client.hello(hello_request("s", make_identity(0, 1)), timeout=10)
+    client.push(pb.PushRequest(session="s", batch=encode(timed_records(range(5)), 1)), timeout=10)
+    whole = client.report(pb.ReportRequest(session="s"), timeout=10)
+    figures = client.report(pb.ReportRequest(session="s", flat=True), timeout=10)
+    assert json.loads(whole.json) == summary(collector.snapshot())
+    assert json.loads(figures.json) == flat(collector.snapshot())
+    assert collector.snapshot().telemetry.requests_refused["internal"] == 0
 
 
 def test_a_malformed_batch_is_acknowledged_counted_and_noted(

@@ -1,6 +1,7 @@
 """What a user got wrong, and the exit code that says so (after BSD's sysexits)."""
 
 USAGE = 2
+UNREADABLE = 2  # a run or a summary of one that can't be used
 NO_INPUT = 66
 CANNOT_CREATE = 73
 BAD_CONFIG = 78

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from traceml import __version__
-from traceml.cli import env, policy, rules, run, sidecar, summarize
+from traceml.cli import env, export, listing, policy, rules, run, sidecar, summarize
 from traceml.cli.errors import BROKEN_PIPE, USAGE, CommandError
 from traceml.cli.prepare import say
 
 _EPILOG = """\
 exit codes:
   `traceml run` ends with the script's own exit code, 128 + N if signal N ended it.
-  TraceML's own errors: 2 wrong usage, 66 script or run not found or unreadable,
-  73 logs folder not writable or no free port, 78 bad configuration file.
+  TraceML's own errors: 2 wrong usage, or a run or summary that can't be read, 66 script
+  not found or unreadable, 73 a file, folder or port that can't be had, 78 bad configuration.
+  `traceml compare` has its own, for CI: see traceml compare --help.
 """
 
 
@@ -81,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     sidecar.add_parser(commands)
     env.add_parser(commands)
     summarize.add_parser(commands)
+    listing.add_parser(commands)
+    export.add_parser(commands)
     policy.add_parser(commands)
     rules.add_parser(commands)
     return parser

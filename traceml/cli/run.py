@@ -109,16 +109,18 @@ def _finish(sidecar: SidecarProcess, exit_code: int) -> None:
 
 def _conclude(config: Config, ending: Ending) -> Told:
     """Do what the sidecar no longer can."""
-    from traceml.report.summary import write_summary
+    from traceml.report.summary import summarized
     from traceml.report.text import summary_text
+    from traceml.report.writing import write_summary
     from traceml.sidecar.rebuild import conclude
 
     snapshot = conclude(config, ending)
+    text = summary_text(summarized(snapshot))
     try:
         write_summary(snapshot, config.directory)
     except OSError as error:
-        return Told(summary_text(snapshot), str(error))
-    return Told(summary_text(snapshot), "")
+        return Told(text, str(error))
+    return Told(text, "")
 
 
 def _command(parsed: argparse.Namespace) -> list[str]:

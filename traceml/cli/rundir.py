@@ -48,6 +48,14 @@ def create(logs: Path, name: str, node: int | None) -> Path:
         ) from None
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it is one; a name that none can have is none."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def latest(logs: Path, name: str) -> Path | None:
     """The last folder that was made for a run of that name."""
     existing = deque(takewhile(Path.is_dir, _candidates(logs, name)), maxlen=1)

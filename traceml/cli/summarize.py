@@ -1,20 +1,32 @@
-"""`traceml summarize`: the summary of a run, from its journal, whatever became of the run."""
+"""`traceml summarize`: the summary of a run, made anew from its journal, or as it was written."""
 
 import argparse
-import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traceml.cli.errors import CANNOT_CREATE, NO_INPUT, CommandError
+from traceml.cli import rundir
+from traceml.cli.errors import CANNOT_CREATE, UNREADABLE, CommandError
+from traceml.cli.out import out
 from traceml.cli.prepare import say
+
+if TYPE_CHECKING:
+    from traceml.report.document import Summary
+    from traceml.snapshot import Snapshot
+
+FORMATS = ("text", "json", "markdown", "html")
+_ONE_AT_A_TIME = ("json", "html")  # two of them in a row are neither
 
 _EPILOG = """\
 A run that is still going on, that has ended, or whose sidecar and launcher were killed:
-its journal holds every step that was acknowledged. The summary says how much of the run
-it covers, and does not replace one that tells of more.
+its journal holds every step that was acknowledged. The summary is written into the run's
+folder again, says how much of the run it covers, and does not replace one that tells of
+more. A summary that is named itself, or a folder without a journal, is printed as it is.
 
-example:
+examples:
   traceml summarize logs/baseline
+  traceml summarize logs/baseline/final_summary.json --format markdown
+  traceml summarize logs/baseline --format html > baseline.html
 """
 
 
@@ -22,44 +34,92 @@ def add_parser(commands: Any) -> None:
     """Add `summarize` to the command line."""
     parser = commands.add_parser(
         "summarize",
-        help="make a run's summary anew from its journal",
-        description="Write final_summary.json and .txt into a run's folder, and print the text.",
+        help="make a run's summary anew from its journal, or print one that is there",
+        description="Make a run's final_summary.* anew from its journal and print it, or print "
+        "a summary that is there.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path, help="a folder below logs/")
+    parser.add_argument(
+        "given", metavar="RUN_DIR|SUMMARY", type=Path,
+        help="a folder below logs/, or a final_summary.json",
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=FORMATS, default=FORMATS[0], help="how to print it (default: text)"
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(parsed: argparse.Namespace) -> int:
-    """Summarize the run, or on several nodes each node's part of it."""
-    for directory in _with_journals(parsed.run_dir):
-        _summarize(directory)
+    """Print the run's summary, or on several nodes each node's."""
+    from traceml.report.writing import rendered
+
+    folders = _folders(parsed.given)
+    if len(folders) > 1 and parsed.format in _ONE_AT_A_TIME:
+        names = ", ".join(folder.name for folder in folders)
+        raise CommandError(f"{parsed.given} holds a summary for each node; name one of {names}")
+    for summary in _summaries(parsed.given, folders):
+        out(rendered(summary, parsed.format) + "\n")
     return 0
 
 
-def _with_journals(run_dir: Path) -> list[Path]:
+def _folders(given: Path) -> list[Path]:
+    """The run's folder, or those of its nodes; none for a file."""
+    from traceml.report.summary import JSON_NAME
     from traceml.sidecar.recovery import FOLDER
 
-    if not run_dir.is_dir():
-        raise CommandError(f"no such folder: {run_dir}", NO_INPUT)
-    found = [run_dir, *sorted(run_dir.glob("node-*"))]
-    found = [directory for directory in found if (directory / FOLDER).is_dir()]
+    if not rundir.is_folder(given):
+        return []
+    found = [given, *sorted(given.glob("node-*"))]
+    found = [each for each in found if (each / FOLDER).is_dir() or (each / JSON_NAME).exists()]
     if not found:
-        raise CommandError(f"no journal of a run in {run_dir}", NO_INPUT)
+        raise CommandError(f"no journal of a run in {given}, and no {JSON_NAME}", UNREADABLE)
     return found
 
 
-def _summarize(directory: Path) -> None:
-    from traceml.report.summary import JSON_NAME, write_summary
-    from traceml.report.text import summary_text
+def _summaries(given: Path, folders: list[Path]) -> "Iterator[Summary]":
+    from traceml.report.summary import JSON_NAME
+    from traceml.sidecar.recovery import FOLDER
+
+    if not folders:
+        yield _written(given)
+    for folder in folders:
+        if (folder / FOLDER).is_dir():
+            yield _made_anew(folder)
+        else:
+            yield _written(folder / JSON_NAME)
+
+
+def _written(file: Path) -> "Summary":
+    from traceml.report.reading import UnreadableError, read_summary
+
+    try:
+        return read_summary(file)
+    except UnreadableError as error:
+        raise CommandError(str(error), UNREADABLE) from None
+
+
+def _made_anew(directory: Path) -> "Summary":
+    from traceml.report.summary import JSON_NAME, summarized
     from traceml.sidecar.rebuild import rebuild
 
     snapshot = rebuild(directory)
-    if snapshot is None:
-        raise CommandError(f"nothing in the journal of {directory} can be read", NO_INPUT)
-    print(summary_text(snapshot))
+    if snapshot is not None:
+        _write(snapshot, directory)
+        return summarized(snapshot)
+    nothing = f"nothing in the journal of {directory} can be read"
+    if not (directory / JSON_NAME).exists():
+        raise CommandError(nothing, UNREADABLE)
+    say(f"{nothing}; this is {JSON_NAME} as it was written")
+    return _written(directory / JSON_NAME)
+
+
+def _write(snapshot: "Snapshot", directory: Path) -> None:
+    """Put it into the folder, unless what is there tells of more."""
+    from traceml.report.summary import JSON_NAME
+    from traceml.report.writing import write_summary
+
     told = _steps_told(directory / JSON_NAME)
     if told > snapshot.steps.completed:
         say(f"final_summary.* in {directory} are left as they are: they tell of {told} steps")
@@ -72,10 +132,11 @@ def _summarize(directory: Path) -> None:
         ) from None
 
 
-def _steps_told(summary: Path) -> int:
+def _steps_told(file: Path) -> int:
     """How many steps the summary that is there already tells of."""
+    from traceml.report.reading import UnreadableError, read_summary
+
     try:
-        document = json.loads(summary.read_text(encoding="utf-8"))
-        return int(document["step_time"]["steps"]["completed"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return read_summary(file).step_time.steps.completed
+    except UnreadableError:
         return 0

@@ -34,6 +34,16 @@ FAREWELL_SECONDS = 2.0
 FAREWELL_UNANSWERED_SECONDS = 0.5
 
 
+class _Question:
+    """What a script wants to know of the run; it waits for `answered`."""
+
+    def __init__(self, flat: bool) -> None:
+        self.flat = flat
+        self.is_due = False  # all that happened before it was asked is read
+        self.answer: bytes | None = None
+        self.answered = threading.Event()
+
+
 class Sender(threading.Thread):
     """Sends, keeps what is not acknowledged, sends again; never raises, never prints."""
 
@@ -73,6 +83,10 @@ class Sender(threading.Thread):
         self._deadline: float | None = None
         self._call: Any = None
         self._settle: Callable[[Any], None] = self._on_hello
+        self._question: _Question | None = None
+        self._passed_on: _Question | None = None  # the one that was last put to the sidecar
+        self._asking = threading.Lock()  # one question at a time
+        self._is_mute = False  # nobody has answered anything since a question was asked in vain
         self._wake = threading.Event()
         self._gate = threading.Lock()  # held over a fork: no call may start then
 
@@ -88,6 +102,7 @@ class Sender(threading.Thread):
         while not self._parted:
             if self._deadline is not None or monotonic() >= self._collect_at:
                 self._collect()
+            self._look_for_question()
             with self._gate:
                 self._advance()
             if self._deadline is not None and monotonic() > self._deadline:
@@ -122,6 +137,23 @@ class Sender(threading.Thread):
         self._wake.set()
         self.join(FAREWELL_SECONDS + 1)
 
+    def ask(self, flat: bool, seconds: float) -> bytes | None:
+        """What the sidecar says of the run by now; None if there is no answer in that time.
+
+        A sidecar that is gone or stopped keeps the training waiting once, not at each call.
+        """
+        if not self.is_alive():  # in a forked process, and after the end
+            return None
+        question = _Question(flat)
+        with self._asking:
+            if self._is_mute:
+                return None
+            self._question = question
+            self._wake.set()
+            self._is_mute = not question.answered.wait(seconds)
+            self._question = None
+        return question.answer
+
     def hold(self) -> None:
         """Before a fork: end the call in flight and start no other."""
         self._gate.acquire()
@@ -139,6 +171,13 @@ class Sender(threading.Thread):
         if self._deadline is not None and not self._settled:
             self._settled = True
             self._keep(self._clocks.finish())
+
+    def _look_for_question(self) -> None:
+        """Before it is passed on, read all that the training has done before it was asked."""
+        question = self._question
+        if question is not None and not question.is_due:
+            self._collect()
+            question.is_due = True
 
     def _keep(self, steps: list[Step]) -> None:
         for first in range(0, len(steps), BATCH_RECORDS):
@@ -170,6 +209,10 @@ class Sender(threading.Thread):
             self._start(self._client.hello, self._hello(), self._on_hello)
         elif self._backlog:
             self._push(self._backlog[0])
+        elif (question := self._question) is not None and question.is_due:
+            self._passed_on = question
+            request = pb.ReportRequest(session=self._session, flat=question.flat)
+            self._start(self._client.report, request, self._on_report)
         elif self._deadline is not None:
             self._start(self._client.goodbye, self._goodbye(), self._on_goodbye)
         elif monotonic() >= self._heartbeat_at:
@@ -198,10 +241,13 @@ class Sender(threading.Thread):
         error = call.exception()
         if error is None:
             self._failures = 0
+            self._is_mute = False
             self._settle(call.result())
             return
         refusal = error.code().name
-        if refusal == "NOT_FOUND":  # a sidecar that does not know us: a new one
+        if self._settle == self._on_report and refusal != "NOT_FOUND":
+            self._on_report(None)  # whoever asked need not wait
+        elif refusal == "NOT_FOUND":  # a sidecar that does not know us: a new one
             self._greeted = False
         elif refusal == "FAILED_PRECONDITION":  # it cannot understand us, ever
             self._recorder.silence()
@@ -219,6 +265,15 @@ class Sender(threading.Thread):
         self._heartbeat_at = monotonic() + HEARTBEAT_SECONDS
         while self._backlog and self._backlog[0].sequence <= reply.acknowledged:
             self._forget_oldest()
+
+    def _on_report(self, reply: pb.ReportReply | None) -> None:
+        question = self._passed_on
+        if question is None:
+            return
+        if self._question is question:
+            self._question = None
+        question.answer = reply.json if reply is not None else None
+        question.answered.set()
 
     def _on_goodbye(self, _: pb.GoodbyeReply) -> None:
         self._parted = True

@@ -1,5 +1,6 @@
-"""What a script may say itself: where a step is, and what sets it apart."""
+"""What a script may say itself, where a step is and what sets it apart, and what it may ask."""
 
+import json
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -52,3 +53,32 @@ def step_tag(name: str) -> None:
     """
     if _tracer is not None:
         _tracer.tag(Tag.named(name))
+
+
+def summary() -> dict[str, float]:
+    """The run so far in numbers by name, for W&B, MLflow, TensorBoard; fresh at each call.
+
+    `traceml/window/...` is of the latest steps, `traceml/run/...` of all. Empty outside a
+    traced run, before its first step, and where no sidecar answers.
+    """
+    return _asked(flat=True) or {}
+
+
+def final_summary() -> dict[str, Any] | None:
+    """The run so far, as `final_summary.json` will tell it; fresh at each call.
+
+    None outside a traced run, before its first step, and where no sidecar answers.
+    """
+    return _asked(flat=False)
+
+
+def _asked(flat: bool) -> dict[str, Any] | None:
+    """What the sidecar answers; the training waits for it, and for nothing else of ours."""
+    try:
+        answer = _tracer.ask(flat) if _tracer is not None else None
+        told: dict[str, Any] | None = json.loads(answer) if answer else None
+        return told
+    except Exception:  # whatever it is, it is not the training's error
+        if _tracer is not None:
+            _tracer.recorder.faults += 1
+        return None

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from traceml.rank.sender import Sender
 
 
+ANSWER_SECONDS = 2.0  # that a script is kept waiting for an answer, at the most
+
+
 class Tracer(AbstractContextManager[None]):
     """Everything TraceML does in this process. Its context is the scope of one step.
 
@@ -87,6 +90,10 @@ class Tracer(AbstractContextManager[None]):
         """Leave the step under way out of the statistics."""
         if get_ident() == self.recorder.thread:
             self.recorder.note(TAG, tag)
+
+    def ask(self, flat: bool) -> bytes | None:
+        """What the sidecar says of the run by now, as JSON; None if it does not answer."""
+        return None if self._sender is None else self._sender.ask(flat, ANSWER_SECONDS)
 
     def hook(self) -> None:
         """Put the hooks into torch, and into the models as they are called."""

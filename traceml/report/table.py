@@ -1,6 +1,7 @@
 """The phase table: the one way in which phases are shown, wherever they are shown."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from traceml import units
 from traceml.snapshot import Spread, Statistics
@@ -10,25 +11,35 @@ _BAR = 20
 _RANK_ROWS = 16
 
 
-def phase_table(statistics: Statistics) -> list[str]:
-    """Median and worst rank of each phase, in lines of less than 100 columns."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells for whoever lays them out; the first column names the row, all others are figures."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    bars: tuple[float, ...] = ()  # beside each row, of a whole; none at all if empty
+    remark: str = ""  # below
+
+
+def phase_cells(statistics: Statistics) -> Table:
+    """Median and worst rank of each phase, and of the step last."""
     if statistics.step is None:
-        return ["  no completed step to show"]
+        return Table((), (), remark="no completed step to show")
     alone = len(statistics.ranks) == 1
-    header = ("phase", *(("time",) if alone else ("median", "worst", "rank", "skew")), "share", "")
-    rows = [
-        (phase, *_cells(of.spread, alone), units.ratio(of.share_ratio), _bar(of.share_ratio))
-        for phase, of in statistics.phases.items()
-    ]
-    total = ("step", *_cells(statistics.step, alone), "", "")
-    return list(_aligned([header, *rows, total], left=(0, len(header) - 1)))
+    phases = statistics.phases.items()
+    rows = [(phase, *_cells(of.spread, alone), units.ratio(of.share_ratio)) for phase, of in phases]
+    total = ("step", *_cells(statistics.step, alone), "")
+    return Table(
+        header=("phase", *(("time",) if alone else ("median", "worst", "rank", "skew")), "share"),
+        rows=(*rows, total),
+        bars=(*(min(of.share_ratio or 0.0, 1.0) for _, of in phases), 0.0),
+    )
 
 
-def rank_table(statistics: Statistics) -> list[str]:
+def rank_cells(statistics: Statistics) -> Table:
     """One row a rank: its own work, its waiting, and where its time goes."""
-    shown = _heaviest(statistics)
+    shown = heaviest(statistics)
     phases = [phase for phase in PHASES if phase in statistics.phases]
-    header = ("rank", "step", "own work", *(phase.removeprefix("collective_") for phase in phases))
     rows = []
     for rank in shown:
         times = statistics.ranks[rank]
@@ -36,13 +47,38 @@ def rank_table(statistics: Statistics) -> list[str]:
         own = units.seconds(times.own_seconds)
         rows.append((f"r{rank}", units.seconds(times.step_seconds), own, *cells))
     left_out = len(statistics.ranks) - len(shown)
-    more = [f"  ... and {left_out} ranks with less own work"] if left_out else []
-    return [*_aligned([header, *rows], left=(0,)), *more]
+    return Table(
+        ("rank", "step", "own work", *(phase.removeprefix("collective_") for phase in phases)),
+        tuple(rows),
+        remark=f"... and {left_out} ranks with less own work" if left_out else "",
+    )
 
 
-def _heaviest(statistics: Statistics) -> list[int]:
+def heaviest(statistics: Statistics) -> list[int]:
+    """The ranks that are shown: those with the most own work, in order."""
     own = {rank: times.own_seconds or 0.0 for rank, times in statistics.ranks.items()}
     return sorted(sorted(own, key=lambda rank: -own[rank])[:_RANK_ROWS])
+
+
+def phase_table(statistics: Statistics) -> list[str]:
+    """The phases in lines of less than 100 columns."""
+    return lines_of(phase_cells(statistics))
+
+
+def rank_table(statistics: Statistics) -> list[str]:
+    """The ranks in such lines."""
+    return lines_of(rank_cells(statistics))
+
+
+def lines_of(table: Table, left: tuple[int, ...] = (0,)) -> list[str]:
+    """A table as text; columns are aligned at the right, but for some."""
+    rows = [table.header, *table.rows] if table.header else []
+    if table.bars:
+        bars = ("", *("█" * round(bar * _BAR) for bar in table.bars))
+        rows = [(*row, bar) for row, bar in zip(rows, bars, strict=True)]
+        left = (*left, len(table.header))
+    remark = [f"  {table.remark}"] if table.remark else []
+    return [*_aligned(rows, left), *remark]
 
 
 def _cells(spread: Spread, alone: bool) -> tuple[str, ...]:
@@ -54,10 +90,6 @@ def _cells(spread: Spread, alone: bool) -> tuple[str, ...]:
         f"r{spread.worst_rank}",
         units.ratio(spread.skew_ratio),
     )
-
-
-def _bar(share: float | None) -> str:
-    return "█" * round(min(share or 0.0, 1.0) * _BAR)
 
 
 def _aligned(rows: Sequence[Sequence[str]], left: tuple[int, ...]) -> Iterator[str]:

@@ -8,7 +8,7 @@ again from the journal.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -22,8 +22,10 @@ from traceml.sidecar.notes import Notes, policy_notes, service_notes
 from traceml.sidecar.rank import Rank
 from traceml.sidecar.refusal import REASONS, ProtocolTooNewError
 from traceml.sidecar.sessions import Sessions, check_hello
+from traceml.sidecar.statistics import spread
 from traceml.sidecar.steps import StepBook
-from traceml.snapshot import RankState, Run, Snapshot, Telemetry
+from traceml.sidecar.timeline import Timeline
+from traceml.snapshot import RankState, Run, Snapshot, Spread, Telemetry
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, decode
 
@@ -31,7 +33,7 @@ Reply: TypeAlias = pb.HelloReply | pb.PushReply | pb.GoodbyeReply | None
 
 _SAVED = (
     "unjournaled", "_sessions", "_aligner", "_incomplete", "_book", "_state", "_exit_code",
-    "_ended_at", "_starts", "_restarts", "_host", "_notes", "_policy",
+    "_ended_at", "_starts", "_restarts", "_host", "_notes", "_policy", "_timeline",
 )  # fmt: skip
 
 
@@ -55,6 +57,7 @@ class Collector:
         self._restarts = 0
         self._host = HostBook()
         self._notes = Notes()
+        self._timeline = Timeline()
         self._policy: dict[str, float] = {}  # what differs from the defaults
 
     def save(self) -> dict[str, Any]:
@@ -75,7 +78,11 @@ class Collector:
         if what == "hello":
             check_hello(entry.hello)
         elif what in ("push", "goodbye"):
-            self._sessions.rank_of(getattr(entry, what).session)
+            self.check_session(getattr(entry, what).session)
+
+    def check_session(self, session: str) -> None:
+        """Raise what is to be said to a process that has not said hello."""
+        self._sessions.rank_of(session)
 
     def strip(self, push: pb.PushRequest) -> None:
         """Leave only the number of a batch that was taken before, or that nobody asked for."""
@@ -100,6 +107,8 @@ class Collector:
             self._excuse(entry.excused.rank, entry.at)
         elif what == "sampled":
             self._host.add(entry.sampled)
+        elif what == "diagnosed":
+            self._timeline.add(entry.diagnosed, entry.at)
         return None
 
     def note(self, sentence: str) -> None:
@@ -110,6 +119,11 @@ class Collector:
         """Whether any rank is still there."""
         now = self.clock()
         return any(rank.is_reporting(now) for rank in self._sessions.ranks.values())
+
+    @property
+    def ranks(self) -> Mapping[int, Rank]:
+        """All that have ever spoken."""
+        return self._sessions.ranks
 
     @property
     def was_anyone_there(self) -> bool:
@@ -146,8 +160,8 @@ class Collector:
         for rank in self._sessions.ranks.values():
             rank.seen_at += seconds
 
-    def snapshot(self) -> Snapshot:
-        """The run at this moment, or at its end."""
+    def snapshot(self, *, with_course: bool = True) -> Snapshot:
+        """The run at this moment, or at its end; its course, part by part, only summaries need."""
         now = self._ended_at or self.clock()
         sessions, book, host = self._sessions, self._book, self._host
         lost = book.lost_seconds()
@@ -161,7 +175,7 @@ class Collector:
             ranks_reporting=sum(rank.reporting for rank in ranks),
             ranks=ranks,
             absent=absence.absent(sessions, now),
-            steps=book.steps(self._given_up()),
+            steps=book.steps(self._given_up(), with_course),
             window=book.window(),
             recent=book.recent(),
             whole=book.whole(),
@@ -171,6 +185,8 @@ class Collector:
             host_window=host.window(),
             host_whole=host.whole(),
             telemetry=self._telemetry(ranks),
+            processes=_processes(ranks),
+            turns=self._timeline.turns(),
             notes=(
                 *self._notes.of_ranks(sessions.ranks, self._state),
                 *policy_notes(self._policy),
@@ -320,3 +336,12 @@ class Collector:
             torch=first.torch,
             python=first.python,
         )
+
+
+def _processes(ranks: Iterable[RankState]) -> dict[str, Spread]:
+    """What the ranks' processes use at this moment."""
+    figures = {
+        name: spread({r.rank: value for r in ranks if (value := getattr(r, name)) is not None})
+        for name in ("cpu_cores", "resident_bytes")
+    }
+    return {name: over for name, over in figures.items() if over is not None}

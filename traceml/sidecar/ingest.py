@@ -1,6 +1,7 @@
 """The gRPC border: requests in, answers out, refusals counted, errors never fatal."""
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -10,10 +11,13 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from traceml.report.flat import flat
+from traceml.report.summary import summary
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.ledger import Ledger
 from traceml.sidecar.refusal import INTERNAL, UNREAD, BusyError, MalformedError, RefusedError
+from traceml.snapshot import Snapshot
 from traceml.wire import MAX_MESSAGE_BYTES
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.service import SERVICE, handlers, request_of
@@ -32,8 +36,12 @@ log = logging.getLogger(__name__)
 class Ingest:
     """Answers ranks. Any error here costs one request, not the sidecar."""
 
-    def __init__(self, ledger: Ledger, collector: Collector, access: Access) -> None:
+    def __init__(
+        self, ledger: Ledger, collector: Collector, access: Access, picture: Callable[[], Snapshot]
+    ) -> None:
         self._ledger = ledger
+        self._collector = collector
+        self._picture = picture  # makes one of the run as it is
         self._refused = collector.refused
         self._access = access
         self._read: set[asyncio.Task[Any]] = set()  # calls whose request has come whole
@@ -78,6 +86,8 @@ class Ingest:
             self._read.add(task)
         try:
             self._access.check(context.invocation_metadata())
+            if method == "Report":
+                return self._report(data)
             if not self._ledger.has_room(len(data)):
                 raise BusyError
             reply = await self._ledger.tell(_entry(method, data))
@@ -90,6 +100,14 @@ class Ingest:
             self._refused[INTERNAL] += 1
             log.exception("a request failed")
             await _abort(context, "INTERNAL", "the sidecar could not take this")
+
+    def _report(self, data: bytes) -> Message:
+        """What is to be said of the run by now; asked for by a script, and not written down."""
+        request = _request("Report", data)
+        self._collector.check_session(request.session)
+        snapshot = self._picture()
+        told = flat(snapshot) if request.flat else summary(snapshot)
+        return pb.ReportReply(json=json.dumps(told).encode())
 
     def _settle(self, task: "asyncio.Task[Any]") -> None:
         """A call is over: if its request never came, gRPC has refused it."""
@@ -114,11 +132,14 @@ class _Watch(grpc.aio.ServerInterceptor):
 
 
 def _entry(method: str, data: bytes) -> pb.Entry:
+    return pb.Entry(**{method.lower(): _request(method, data)})
+
+
+def _request(method: str, data: bytes) -> Any:
     try:
-        request = request_of(method, data)
+        return request_of(method, data)
     except DecodeError:
         raise MalformedError("this is no message of ours") from None
-    return pb.Entry(**{method.lower(): request})
 
 
 async def _abort(context: Any, status: str, details: str) -> NoReturn:

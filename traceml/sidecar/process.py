@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from traceml.files import write_atomically
 from traceml.publish.otlp import settings as otlp
 from traceml.publish.textfile import write_textfile
-from traceml.report.summary import write_summary
+from traceml.report.summary import summarized
 from traceml.report.text import summary_text
+from traceml.report.writing import write_summary
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import Config, Ending
@@ -31,6 +32,7 @@ from traceml.sidecar.listen import address
 from traceml.sidecar.rebuild import ANNOUNCEMENT
 from traceml.sidecar.recovery import FOLDER, recover
 from traceml.sidecar.refusal import RefusedError
+from traceml.sidecar.timeline import turned
 from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import left
@@ -56,7 +58,7 @@ class Final:
     @property
     def text(self) -> str:
         """The summary to be shown."""
-        return summary_text(self.snapshot)
+        return summary_text(summarized(self.snapshot))
 
 
 class Front(Protocol):
@@ -105,7 +107,7 @@ class Sidecar:
         self._handle_signals()
         folder, limit = self._config.directory / FOLDER, self._config.journal_max_bytes
         self._ledger = Ledger(collector, Journal(folder, limit, collector.run))
-        ingest = Ingest(self._ledger, collector, self._access)
+        ingest = Ingest(self._ledger, collector, self._access, self._picture)
         endpoint = ingest.bind(self._config.endpoint)
         await self._ledger.open()
         keeper = self._start(self._ledger.keep())
@@ -122,6 +124,7 @@ class Sidecar:
         for worker in workers:
             worker.cancel()
         await self._take_left()
+        await self._tell_turn(collector.snapshot(with_course=False))
         ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
         await self._ledger.tell(pb.Entry(ended=ended))
         await ingest.stop()
@@ -183,11 +186,18 @@ class Sidecar:
             for rank in self._collector.overdue():
                 log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
-            self._latest = self._picture()
+            self._latest = self._picture(with_course=False)
+            await self._tell_turn(self._latest)
             await asyncio.sleep(self._config.interval_seconds)
 
-    def _picture(self) -> Snapshot:
-        snapshot = self._collector.snapshot()
+    async def _tell_turn(self, snapshot: Snapshot) -> None:
+        """Have it written down if the latest steps are now held back by something else."""
+        diagnosed = turned(snapshot)
+        if diagnosed is not None:
+            await self._ledger.tell(pb.Entry(diagnosed=diagnosed))
+
+    def _picture(self, *, with_course: bool = True) -> Snapshot:
+        snapshot = self._collector.snapshot(with_course=with_course)
         return snapshot if self._exporting is None else self._exporting.told(snapshot)
 
     async def _export(self) -> None:

@@ -149,6 +149,7 @@ class Rank:
             rank=identity.rank,
             local_rank=identity.local_rank,
             node_rank=identity.node_rank,
+            host=identity.host,
             device=identity.device,
             gpu_uuid=identity.gpu_uuid,
             group=identity.fingerprint,

@@ -33,7 +33,7 @@ class Recovered:
 def recover(folder: Path, run: RunIdentity | None) -> Recovered:
     """Read a run's journal; `run` is what it is if nothing in there can say so."""
     recovered = Recovered()
-    first = _read_checkpoint(folder, recovered)
+    first = read_checkpoint(folder, recovered)
     if recovered.collector is None and run is not None:
         recovered.collector = Collector(run)
     for number in numbers(folder, "segment"):
@@ -42,7 +42,8 @@ def recover(folder: Path, run: RunIdentity | None) -> Recovered:
     return recovered
 
 
-def _read_checkpoint(folder: Path, recovered: Recovered) -> int:
+def read_checkpoint(folder: Path, recovered: Recovered) -> int:
+    """Take the newest that can be read; returns its number, 0 if there is none."""
     for number in reversed(numbers(folder, "checkpoint")):
         try:
             data = path_of(folder, number, "checkpoint").read_bytes()
@@ -57,7 +58,7 @@ def _read_checkpoint(folder: Path, recovered: Recovered) -> int:
 
 
 def _replay(segment: Path, recovered: Recovered) -> None:
-    for entry in _entries(segment, recovered):
+    for entry in entries_of(segment, recovered):
         if recovered.collector is None:
             return
         recovered.entries += 1
@@ -68,7 +69,8 @@ def _replay(segment: Path, recovered: Recovered) -> None:
             continue
 
 
-def _entries(segment: Path, recovered: Recovered) -> Iterator[pb.Entry]:
+def entries_of(segment: Path, recovered: Recovered) -> Iterator[pb.Entry]:
+    """What a segment tells, as far as it can be read."""
     name = f"segment {int(segment.stem)}"
     try:
         frames = read_frames(segment.read_bytes())

@@ -8,6 +8,7 @@ import numpy as np
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import on_one_clock
+from traceml.sidecar.course import Course
 from traceml.sidecar.outliers import Outliers
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import RECENT_STEPS, Window
@@ -26,6 +27,7 @@ class StepBook:
     def __init__(self) -> None:
         self._window = Window()
         self._whole = WholeRun()
+        self._course = Course()
         self._outliers = Outliers()
         self._completed = 0
         self._excluded: Counter[str] = Counter({tag.label: 0 for tag in Tag})
@@ -43,17 +45,22 @@ class StepBook:
         self._note_time(float(steps.values[-1, :, _END].max()), now)
         for tags in steps.tags[steps.tags > 0]:
             self._excluded[_first(int(tags)).label] += 1
-        untagged = steps[steps.tags == 0]
-        if not len(untagged):
-            return
-        values, on_device = on_one_clock(untagged.values)
+        untagged = steps.tags == 0
+        before = self._course.steps + np.cumsum(untagged)
+        if untagged.any():
+            self._add_untagged(steps[untagged], groups)
+        self._course.exclude(before[~untagged])
+
+    def _add_untagged(self, steps: AlignedSteps, groups: Mapping[int, str]) -> None:
+        values, on_device = on_one_clock(steps.values)
         told = steps.ranks, tuple(groups.get(rank, "") for rank in steps.ranks)
         self._window.add(*told, values, on_device)
         compared = self._whole.add(*told, values, on_device)
-        self._outliers.add(untagged, values[:, :, : len(TIMES)], compared, self._epoch)
+        self._outliers.add(steps, values[:, :, : len(TIMES)], compared, self._epoch)
         lengths = compared.length
         np.add.at(self._counts, np.searchsorted(HISTOGRAM_BOUNDS_SECONDS, lengths / 1e9), 1)
         self._sum_ns += float(lengths.sum())
+        self._course.add(steps.ranks, values, lengths, steps.values[:, :, _END].max(axis=1))
 
     @property
     def _epoch(self) -> float:
@@ -68,7 +75,7 @@ class StepBook:
         self._last_at = now if before is None or not since > 0 else min(now, before + since)
         self._last_end_ns = end_ns
 
-    def steps(self, incomplete: Mapping[str, int]) -> Steps:
+    def steps(self, incomplete: Mapping[str, int], with_course: bool = True) -> Steps:
         """The counts for the Snapshot."""
         return Steps(
             completed=self._completed,
@@ -79,6 +86,8 @@ class StepBook:
                 HISTOGRAM_BOUNDS_SECONDS, tuple(self._counts.tolist()), self._sum_ns / 1e9
             ),
             quantiles_seconds=self._whole.quantiles_seconds(),
+            lengths=self._whole.lengths(),
+            parts=self._course.parts(self._last_at, self._last_end_ns) if with_course else (),
         )
 
     def window(self) -> Statistics:

@@ -15,7 +15,7 @@ from traceml.sidecar.memory import FOLLOWED, merge, of_kind, peaks
 from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, statistics
 from traceml.sidecar.tally import Tally
 from traceml.sidecar.trend import Trend
-from traceml.snapshot import MemoryTrend, Statistics
+from traceml.snapshot import MemoryTrend, Statistics, StepHistogram
 from traceml.wire.columns import DURATIONS, TIMES, Integers, Matrix
 
 BUCKETS_PER_OCTAVE = 16
@@ -75,6 +75,17 @@ class Sketch:
         at = int(_bucket_at(np.cumsum(self._counts[[row]], axis=1), quantile)[0])
         count = self._counts[row, at]
         return float(self._sums[row, at] / count) if count else float("nan")
+
+    def histogram(self, row: int) -> StepHistogram:
+        """A stream's own buckets, from the first that is used to the last."""
+        used = np.flatnonzero(self._counts[row])
+        if not len(used):
+            return StepHistogram((), (0,), 0.0)
+        first, last = int(used[0]), int(used[-1])
+        edges = 2.0 ** (np.arange(first, last + 2) / BUCKETS_PER_OCTAVE) / 1e9
+        counts = self._counts[row, first : last + 1].tolist()
+        total = float(self._sums[row].sum()) / 1e9
+        return StepHistogram(tuple(edges.tolist()), (0, *counts, 0), total)
 
 
 def _bucket_at(cumulated: Integers, quantile: float) -> Integers:
@@ -143,6 +154,10 @@ class WholeRun:
             return {}
         quantiles = {name: self._steps.quantile(0, q) / 1e9 for name, q in QUANTILES.items()}
         return {**quantiles, "max": self._longest_ns / 1e9}
+
+    def lengths(self) -> StepHistogram:
+        """Completed steps by length."""
+        return self._steps.histogram(0)
 
     def lost_seconds(self) -> dict[int, dict[str, float]]:
         """What others have waited for each rank so far, by phase."""

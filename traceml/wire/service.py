@@ -17,6 +17,7 @@ _METHODS: dict[str, tuple[Any, Any]] = {
     "Hello": (pb.HelloRequest, pb.HelloReply),
     "Push": (pb.PushRequest, pb.PushReply),
     "Goodbye": (pb.GoodbyeRequest, pb.GoodbyeReply),
+    "Report": (pb.ReportRequest, pb.ReportReply),
 }
 
 
@@ -27,7 +28,7 @@ class Client:
     """The calls a rank makes, each a `grpc.UnaryUnaryMultiCallable`."""
 
     def __init__(self, channel: Any) -> None:
-        self.hello, self.push, self.goodbye = (
+        self.hello, self.push, self.goodbye, self.report = (
             channel.unary_unary(
                 f"/{SERVICE}/{method}",
                 request_serializer=request.SerializeToString,

@@ -85,6 +85,20 @@ class GoodbyeReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ReportRequest(_message.Message):
+    __slots__ = ("session", "flat")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    FLAT_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    flat: bool
+    def __init__(self, session: _Optional[str] = ..., flat: bool = ...) -> None: ...
+
+class ReportReply(_message.Message):
+    __slots__ = ("json",)
+    JSON_FIELD_NUMBER: _ClassVar[int]
+    json: bytes
+    def __init__(self, json: _Optional[bytes] = ...) -> None: ...
+
 class Heartbeat(_message.Message):
     __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults", "notes", "tags", "allocation_retries")
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -194,7 +208,7 @@ class Batch(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ..., preceding: _Optional[int] = ..., allocated_bytes: _Optional[bytes] = ..., reserved_bytes: _Optional[bytes] = ..., dataloader_end_ns: _Optional[bytes] = ..., h2d_end_ns: _Optional[bytes] = ..., forward_end_ns: _Optional[bytes] = ..., backward_end_ns: _Optional[bytes] = ..., optimizer_end_ns: _Optional[bytes] = ..., device_end_ns: _Optional[bytes] = ..., device_step_ns: _Optional[bytes] = ..., device_dataloader_ns: _Optional[bytes] = ..., device_h2d_ns: _Optional[bytes] = ..., device_forward_ns: _Optional[bytes] = ..., device_backward_ns: _Optional[bytes] = ..., device_optimizer_ns: _Optional[bytes] = ..., device_collective_wait_ns: _Optional[bytes] = ..., device_other_ns: _Optional[bytes] = ..., device_dataloader_end_ns: _Optional[bytes] = ..., device_h2d_end_ns: _Optional[bytes] = ..., device_forward_end_ns: _Optional[bytes] = ..., device_backward_end_ns: _Optional[bytes] = ..., device_optimizer_end_ns: _Optional[bytes] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("at", "hello", "push", "goodbye", "started", "ended", "excused", "sampled")
+    __slots__ = ("at", "hello", "push", "goodbye", "started", "ended", "excused", "sampled", "diagnosed")
     AT_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PUSH_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +217,7 @@ class Entry(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     EXCUSED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    DIAGNOSED_FIELD_NUMBER: _ClassVar[int]
     at: float
     hello: HelloRequest
     push: PushRequest
@@ -211,7 +226,8 @@ class Entry(_message.Message):
     ended: Ended
     excused: Excused
     sampled: Sampled
-    def __init__(self, at: _Optional[float] = ..., hello: _Optional[_Union[HelloRequest, _Mapping]] = ..., push: _Optional[_Union[PushRequest, _Mapping]] = ..., goodbye: _Optional[_Union[GoodbyeRequest, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., excused: _Optional[_Union[Excused, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ...) -> None: ...
+    diagnosed: Diagnosed
+    def __init__(self, at: _Optional[float] = ..., hello: _Optional[_Union[HelloRequest, _Mapping]] = ..., push: _Optional[_Union[PushRequest, _Mapping]] = ..., goodbye: _Optional[_Union[GoodbyeRequest, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., excused: _Optional[_Union[Excused, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., diagnosed: _Optional[_Union[Diagnosed, _Mapping]] = ...) -> None: ...
 
 class Started(_message.Message):
     __slots__ = ("restarts", "policy")
@@ -234,6 +250,18 @@ class Excused(_message.Message):
     RANK_FIELD_NUMBER: _ClassVar[int]
     rank: int
     def __init__(self, rank: _Optional[int] = ...) -> None: ...
+
+class Diagnosed(_message.Message):
+    __slots__ = ("state", "severity", "rank", "phase")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    severity: str
+    rank: int
+    phase: str
+    def __init__(self, state: _Optional[str] = ..., severity: _Optional[str] = ..., rank: _Optional[int] = ..., phase: _Optional[str] = ...) -> None: ...
 
 class Sampled(_message.Message):
     __slots__ = ("cpu_utilization_ratio", "memory_used_bytes", "memory_size_bytes", "gpus", "gpu_failures")
