@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import otlp, peer, sidecar, step
+from benchmarks import compare, otlp, peer, sidecar, step
 from benchmarks.accuracy import beside
 from benchmarks.accuracy import command as accuracy
 from benchmarks.machine import describe, load
@@ -18,17 +18,22 @@ COSTS: dict[str, Callable[[bool], Iterator[Table]]] = {
     "otlp": otlp.tables,
 }
 # These take long, and run only where they are named.
-ACCURACY, BESIDE = "accuracy", "accuracy-peer"
-NAMES = (*COSTS, ACCURACY, BESIDE)
+ACCURACY, BESIDE, COMPARE = "accuracy", "accuracy-peer", "compare"
+NAMES = (*COSTS, ACCURACY, BESIDE, COMPARE)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        type=Path,
+        help="of accuracy, compare: record here, and go on there",
+    )
     group = parser.add_argument_group(ACCURACY)
     group.add_argument("--only", metavar="REGEX", help="runs with such a name")
-    group.add_argument("--keep", metavar="DIR", type=Path, help="record here, and go on there")
     group.add_argument("--from", metavar="DIR", type=Path, dest="kept", help="judge what is kept")
     parsed = parser.parse_args()
     unknown = sorted(set(parsed.names) - set(NAMES))
@@ -51,6 +56,8 @@ def _tables(name: str, parsed: argparse.Namespace) -> Iterator[Table]:
     if name == ACCURACY:
         chosen = accuracy.Options(parsed.quick, parsed.only, parsed.keep, parsed.kept)
         return accuracy.tables(chosen)
+    if name == COMPARE:
+        return compare.tables(parsed.quick, parsed.keep)
     return beside.tables(parsed.quick) if name == BESIDE else COSTS[name](parsed.quick)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from traceml import __version__
-from traceml.cli import env, export, listing, policy, rules, run, sidecar, summarize
+from traceml.cli import compare, env, export, listing, policy, rules, run, sidecar, summarize
 from traceml.cli.errors import BROKEN_PIPE, USAGE, CommandError
 from traceml.cli.prepare import say
 
@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     summarize.add_parser(commands)
     listing.add_parser(commands)
     export.add_parser(commands)
+    compare.add_parser(commands)
     policy.add_parser(commands)
     rules.add_parser(commands)
     return parser
