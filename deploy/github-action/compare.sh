@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compare a run with all baselines that there are: compare.sh BASELINES CANDIDATE
 set -euo pipefail
-flags=(--format github --threshold "$THRESHOLD")
+flags=(--format github --threshold "$THRESHOLD" --output-dir "compare/$NAME")
 [ -n "$FAIL_ON" ] && flags+=(--fail-on "$FAIL_ON")
 [ "$SAME_ENVIRONMENT" = true ] && flags+=(--require-same-environment)
 for limit in $MAX; do flags+=(--max "$limit"); done
@@ -18,7 +18,7 @@ fi
 
 status=0
 traceml compare "${flags[@]}" "$2" || status=$?
-for file in compare/*_vs_*.json; do
+for file in "compare/$NAME"/*_vs_*.json; do
     [ -e "$file" ] && echo "verdict=$(jq -r .verdict "$file")" >> "$GITHUB_OUTPUT"
 done
 exit "$status"

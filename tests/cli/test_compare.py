@@ -1,6 +1,8 @@
 """`traceml compare` as people and CI run it: files, formats, exit codes, and mistakes."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +146,9 @@ def assert_one_line(finished: Finished, *words: str) -> None:
 def test_no_page_to_write_to(launcher: Launcher) -> None:
     command = launcher.command("compare", "logs/base-1", "logs/slower", "--format", "github")
     finished = launcher.finish(launcher.popen(command, {"GITHUB_STEP_SUMMARY": ""}))
-    assert_one_line(finished, "GITHUB_STEP_SUMMARY is not set")
+    assert finished.exit_code == 0
+    assert finished.stdout.startswith("REGRESSION")
+    assert "GITHUB_STEP_SUMMARY is not set" in finished.stderr
 
 
 @pytest.mark.usefixtures("runs")
@@ -165,13 +169,46 @@ def test_no_page_to_write_to(launcher: Launcher) -> None:
         (("logs/base-1", "nowhere"), "no such file or folder: nowhere"),
         (("logs", "logs/equal"), "logs is a folder without a final_summary.json"),
         (("logs/base-1", "logs/equal", "--base", "gone"), "no such file or folder: gone"),
-        (("logs/base-1", "logs/equal", "--output-dir", "logs/equal/final_summary.json"), "cannot"),
+        (("logs/base-1", "logs/base-1"), "a run is named twice"),
+        (("logs/base-1", "logs/copy"), "logs/base-1 and logs/copy are the same run"),
+        (("logs/base-1", "logs/equal", "--base", "logs/copy"), "are the same run"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
     launcher: Launcher, arguments: tuple[str, ...], complaint: str
 ) -> None:
+    shutil.copytree(launcher.folder / "logs" / "base-1", launcher.folder / "logs" / "copy")
     assert_one_line(launcher.call("compare", *arguments), complaint)
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_folder_that_can_not_be_written_to_does_not_hide_the_verdict(launcher: Launcher) -> None:
+    folder = ("--output-dir", "logs/equal/final_summary.json")
+    finished = launcher.call("compare", "logs/base-1", "logs/slower", *folder)
+    assert finished.exit_code == 2
+    assert finished.stdout.startswith("REGRESSION")
+    assert "cannot write to logs/equal/final_summary.json" in finished.stderr
+
+
+@pytest.mark.usefixtures("runs")
+def test_output_that_nobody_can_take_is_no_regression(launcher: Launcher) -> None:
+    command = launcher.command("compare", "logs/base-1", "logs/equal")
+    with Path("/dev/full").open("w") as full:
+        finished = subprocess.run(
+            command, cwd=launcher.folder, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert finished.returncode == 73
+    assert finished.stderr == (
+        "traceml: error: cannot write to standard output: No space left on device\n"
+    )
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_terminal_without_our_characters_gets_the_others(launcher: Launcher) -> None:
+    command = launcher.command("compare", "logs/base-1", "logs/equal")
+    finished = launcher.finish(launcher.popen(command, {"PYTHONIOENCODING": "ascii"}))
+    assert finished.exit_code == 0
+    assert "Total step" in finished.stdout
 
 
 @pytest.mark.parametrize(

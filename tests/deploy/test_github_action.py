@@ -14,7 +14,13 @@ from tests.report.compare.made import Workload, made_summary, write_summary
 
 ACTION = Path(__file__).parents[2] / "deploy" / "github-action"
 CALM = Workload(step_noise=0.02, hiccups=0.0, run_noise=0.002)
-GATE = {"THRESHOLD": "5%", "FAIL_ON": "regression", "MAX": "", "SAME_ENVIRONMENT": "false"}
+GATE = {
+    "THRESHOLD": "5%",
+    "FAIL_ON": "regression",
+    "MAX": "",
+    "SAME_ENVIRONMENT": "false",
+    "NAME": "traceml",
+}
 
 # Knows of three runs; 12 is the one that asks, and 11 has kept no artifact.
 GH = """\

@@ -4,11 +4,13 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceml.cli.errors import USAGE, CommandError
+from traceml.cli.out import out
+from traceml.cli.prepare import say
 from traceml.files import write_atomically
 from traceml.report.compare.gate import FAIL_ON, LIMITED, Gate
 
@@ -105,8 +107,8 @@ def execute(parsed: argparse.Namespace) -> int:
         Gate(parsed.fail_on, dict(parsed.max)),
         same_environment=parsed.require_same_environment,
     )
-    _write(compared, parsed.output_dir)
     _show(compared, parsed.format)
+    _write(compared, parsed.output_dir)
     return compared.exit_code
 
 
@@ -121,9 +123,21 @@ def _sides(parsed: argparse.Namespace) -> "tuple[list[Side], Side]":
     if not files:
         raise CommandError("nothing to compare with: name a baseline first, or with --base")
     try:
-        return [read_side(file) for file in files], read_side(candidate)
+        sides = [read_side(file) for file in (*files, candidate)]
     except UnreadableError as error:
         raise CommandError(str(error), USAGE) from None
+    _check_all_different(dict(zip((*files, candidate), sides, strict=True)), len(sides))
+    return sides[:-1], sides[-1]
+
+
+def _check_all_different(sides: "Mapping[Path, Side]", given: int) -> None:
+    """A run tells nothing of itself, and equal ones nothing of how much runs differ."""
+    if len(sides) < given:
+        raise CommandError("a run is named twice")
+    seen: dict[str, Path] = {}
+    for file, side in sides.items():
+        if side.id is not None and seen.setdefault(side.id, file) != file:
+            raise CommandError(f"{seen[side.id]} and {file} are the same run")
 
 
 def _write(compared: "Comparison", directory: Path) -> None:
@@ -138,7 +152,9 @@ def _write(compared: "Comparison", directory: Path) -> None:
         write_atomically(directory / f"{stem}.json", document + "\n")
         write_atomically(directory / f"{stem}.txt", comparison_text(compared))
     except OSError as error:
-        raise CommandError(f"cannot write to {directory}: {error.strerror}") from None
+        raise CommandError(
+            f"cannot write to {directory}: {error.strerror} (see --output-dir)"
+        ) from None
 
 
 def _file_name(name: str) -> str:
@@ -156,18 +172,20 @@ def _show(compared: "Comparison", style: str) -> None:
         "json": lambda: json.dumps(comparison_record(compared), indent=2) + "\n",
         "markdown": lambda: comparison_markdown(compared),
     }
-    print(shown.get(style, lambda: comparison_text(compared))(), end="")
+    out(shown.get(style, lambda: comparison_text(compared))())
 
 
 def _append_to_page(markdown: str) -> None:
+    """The job's page is an extra: what is wrong with it is said, and changes nothing else."""
     page = os.environ.get(_STEP_SUMMARY)
     if not page:
-        raise CommandError(f"--format github: {_STEP_SUMMARY} is not set, as it is in a job there")
+        say(f"{_STEP_SUMMARY} is not set, so there is no page of a job to append to")
+        return
     try:
         with Path(page).open("a", encoding="utf-8") as file:
             file.write(f"{markdown}\n")
     except OSError as error:
-        raise CommandError(f"cannot write to {_STEP_SUMMARY}: {error.strerror}") from None
+        say(f"cannot append to the page of the job, {page}: {error.strerror}")
 
 
 def _fail_on(text: str) -> Sequence[str]:

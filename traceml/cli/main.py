@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from traceml import __version__
 from traceml.cli import compare, env, export, listing, policy, rules, run, sidecar, summarize
-from traceml.cli.errors import BROKEN_PIPE, USAGE, CommandError
+from traceml.cli.errors import BROKEN_PIPE, CANNOT_CREATE, USAGE, CommandError
 from traceml.cli.prepare import say
 
 _EPILOG = """\
@@ -42,9 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(f"error: {error}")
         return error.exit_code
     except BrokenPipeError:  # whoever reads our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is not None:  # none of ours should get here
+            raise
+        _drop_output()
+        say(f"error: cannot write to standard output: {error.strerror}")
+        return CANNOT_CREATE
     return exit_code
+
+
+def _drop_output() -> None:
+    """What is still to be written would fail again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unknown(arguments: Sequence[str], command: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceml.cli import rundir
-from traceml.cli.errors import CANNOT_CREATE, UNREADABLE, CommandError
+from traceml.cli.errors import UNREADABLE, CommandError
 from traceml.cli.out import out
 from traceml.cli.prepare import say
 
@@ -126,10 +126,8 @@ def _write(snapshot: "Snapshot", directory: Path) -> None:
         return
     try:
         write_summary(snapshot, directory)
-    except OSError as error:
-        raise CommandError(
-            f"cannot write the summary into {directory}: {error.strerror}", CANNOT_CREATE
-        ) from None
+    except OSError as error:  # somebody else's run, perhaps: it can be shown all the same
+        say(f"cannot write the summary into {directory}: {error.strerror}")
 
 
 def _steps_told(file: Path) -> int:

@@ -26,7 +26,7 @@ def parsed(document: Any, file: Path) -> Summary:
         raise UnreadableError(f"{file} is no summary of TraceML's: it has no schema_version")
     if version != SCHEMA_VERSION or isinstance(version, bool):
         raise UnreadableError(
-            f"{file} is of schema version {str(version)[:20]}; this TraceML reads {SCHEMA_VERSION}"
+            f"{file} is of schema version {version!r:.20}; this TraceML reads {SCHEMA_VERSION}"
         )
     try:
         summary: Summary = read(Summary, document)

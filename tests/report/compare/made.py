@@ -1,5 +1,6 @@
 """Summaries made up: steps with hiccups that come in groups, of runs that differ by themselves."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ PHASES: Mapping[str, float] = {
     "other": 0.001,
 }
 _MOST_PARTS = 256
+_ids = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def made_summary(
     times = _times(rng, workload)
     steps = times.sum(axis=1)
     document = summary(run_of(1, steps=2))  # what nothing depends on here
-    document["run"].update({"name": name, "world_size": 1, "nnodes": 1, **run})
+    document["run"].update(
+        {"name": name, "id": f"run-{next(_ids)}", "world_size": 1, "nnodes": 1, **run}
+    )
     document["step_time"].update(
         steps={"completed": len(steps), "incomplete": 0, "excluded": {}},
         step=_spread(steps),

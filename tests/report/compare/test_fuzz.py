@@ -113,7 +113,8 @@ def test_no_summary_makes_a_traceback(
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("GITHUB_STEP_SUMMARY", str(folder / "page.md"))
-        for name, text in (("base", base), ("candidate", candidate)):
+        another = candidate.replace(ours["run"]["id"], "another")
+        for name, text in (("base", base), ("candidate", another)):
             (folder / f"{name}.json").write_bytes(text.encode())
         limits = ("--max", "step_time=5%", "--max", "memory=5%")
         exit_code = main(["compare", "base.json", "candidate.json", "--format", style, *limits])

@@ -77,7 +77,11 @@ def test_a_name_is_shown_without_what_would_move_the_cursor(
 
 @pytest.mark.parametrize(
     ("status", "doubt"),
-    [("interrupted", "the run was interrupted"), ("running", "the run is running")],
+    [
+        ("interrupted", "the run was interrupted"),
+        ("running", "the run goes on"),
+        ("failed", "the run has failed"),
+    ],
 )
 def test_what_makes_a_run_doubtful_is_kept(
     tmp_path: Path, document: dict[str, Any], status: str, doubt: str

@@ -89,6 +89,39 @@ def test_a_straggler_that_is_gone_is_named_as_well(make_side: MakeSide) -> None:
     assert (compared.causes[0].phase, compared.causes[0].rank) == ("optimizer", 3)
 
 
+def of_two_ranks(side: Side, dataloader: float) -> Side:
+    """The median is the faster one: all but the step and the worst rank stay as they are."""
+    assert side.step is not None
+    more = dataloader - side.phases["dataloader"].value
+    return replace(
+        waiting(side, 0.001, {"dataloader": (dataloader, 1)}),
+        step=replace(side.step, value=side.step.value + more),
+        skew=Worst(more / side.step.value, 1),
+    )
+
+
+@pytest.mark.parametrize("times", [(0.001, 0.011), (0.011, 0.001)])
+def test_one_of_two_ranks_is_named_though_the_median_stays_as_it_was(
+    make_side: MakeSide, times: tuple[float, float]
+) -> None:
+    before, after = (of_two_ranks(make_side(CALM), seconds) for seconds in times)
+    (cause,) = compare([before], after).causes
+    assert (cause.phase, cause.rank) == ("dataloader", 1)
+
+
+def test_a_change_of_many_times_is_no_other_machine_s(make_side: MakeSide) -> None:
+    """The loader is mended, and forward happens to be as many times shorter."""
+    slow = {**PHASES, "dataloader": 0.4, "forward": 0.1}
+    compared = compare([make_side(replace(CALM, phases=slow))], make_side(CALM))
+    assert compared.causes[0].phase == "dataloader"
+
+
+def test_a_run_without_data_has_not_improved(make_side: MakeSide) -> None:
+    before = replace(make_side(CALM), diagnosis=Diagnosed("INPUT_BOUND", "critical"))
+    after = replace(make_side(CALM), diagnosis=Diagnosed("NO_DATA", "info"))
+    assert compare([before], after).shift.says == ""
+
+
 def test_waiting_that_no_rank_explains_is_the_exchange_s_own(make_side: MakeSide) -> None:
     before, after = (waiting(make_side(CALM), wait, {}) for wait in (0.001, 0.011))
     compared = compare([before], after)

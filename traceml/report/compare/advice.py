@@ -22,6 +22,11 @@ class Advice:
     baselines: int | None = None
 
 
+def enough_steps(steps: int) -> str:
+    """A sentence that asks for so many."""
+    return f"About {steps} steps in each run would do, those left out (warm-up ...) not counted."
+
+
 def advice(step: Effect, steps: int, baselines: int, rules: Rules) -> Advice:
     """How to know more of a step time that is unclear."""
     found = step.difference
@@ -54,7 +59,7 @@ def _more_of(
     if between < allowed:
         needed = _rounded_up(steps * found.within / (allowed - between))
         if needed <= _MOST_STEPS:
-            return Advice(f"About {needed} steps in each run would do.", steps=needed)
+            return Advice(enough_steps(needed), steps=needed)
     of_one_run = found.between / (1 + 1 / baselines)
     if baselines == 1:  # several would replace what is assumed
         of_one_run *= (rules.expected_run_noise / rules.assumed_run_noise) ** 2

@@ -11,6 +11,7 @@ from traceml.report.compare.side import Side, Worst
 
 _WAIT = "collective_wait"
 _ALIKE = (0.5, 1.5)  # of the step's own factor: phases in between moved as it did
+_MACHINES = 2.0  # times: a machine, or what else runs on it, hardly makes more of a difference
 _SHORTEST = 1e-9  # seconds
 _MOST_OF_IT = 0.5
 _PEERS_WAIT = "backward"  # where waiting can't be told from it
@@ -58,12 +59,16 @@ def _of_step(
         return
     moved = [each for each in phases.values() if _carries(each, step, rules)]
     moved.sort(key=lambda each: -abs(each.change))
-    if not moved:
+    waits = _WAIT if _WAIT in phases else _PEERS_WAIT
+    behind = None
+    if not moved or moved[0].metric == waits:
+        own = [phase for phase in phases if phase != waits]
+        behind = _straggler(moved[0] if moved else step, step, own, bases, candidate)
+    if behind is None and not moved:
         yield Cause(STEP, "No single phase accounts for it")
-        return
-    for number, effect in enumerate(moved):
-        behind = _straggler(effect, step, phases, bases, candidate) if number == 0 else None
-        yield behind or _of_phase(effect, step)
+    if behind is not None:
+        yield behind
+    yield from (_of_phase(effect, step) for effect in moved[behind is not None :])
 
 
 def _carries(phase: Effect, step: Effect, rules: Rules) -> bool:
@@ -75,7 +80,9 @@ def _carries(phase: Effect, step: Effect, rules: Rules) -> bool:
 def all_alike(step: Effect, phases: Mapping[str, Effect], rules: Rules) -> bool:
     """Whether the step changed as a whole, and not a part of it."""
     heavy = [each for each in phases.values() if each.base >= rules.alike_share * step.base]
-    if len(heavy) < 2 or any(abs(each.change) <= each.equality_noise for each in heavy):
+    if len(heavy) < 2 or abs(_factor(step)) > math.log(_MACHINES):
+        return False
+    if any(abs(each.change) <= each.equality_noise for each in heavy):
         return False
     low, high = sorted(bound * _factor(step) for bound in _ALIKE)
     return all(low <= _factor(each) <= high for each in heavy)
@@ -101,21 +108,20 @@ def _of_phase(phase: Effect, step: Effect) -> Cause:
 
 
 def _straggler(
-    leading: Effect,
-    step: Effect,
-    phases: Mapping[str, Effect],
-    bases: Sequence[Side],
-    candidate: Side,
+    leading: Effect, step: Effect, phases: Sequence[str], bases: Sequence[Side], candidate: Side
 ) -> Cause | None:
-    """If the others wait longer: the rank and phase that they wait for."""
-    waits = _WAIT if _WAIT in phases else _PEERS_WAIT
-    told = [side.worst for side in (*bases, candidate)]
-    if leading.metric != waits or any(not each for each in told):
-        return None
+    """The rank and phase that the others wait for, if that is what moved.
+
+    Of two ranks the faster one is the median, and of their waits the slower one's: then no
+    phase of the median moves, and the step does.
+    """
+    sides = (*bases, candidate)
+    if all(side.skew is None for side in sides) and leading is step:
+        return None  # there is nobody to wait
     moved = {
         phase: candidate.worst[phase].value - _mean_worst(bases, phase)
         for phase in phases
-        if phase != waits and all(phase in each for each in told)
+        if all(phase in side.worst for side in sides)
     }
     grown = [phase for phase in moved if moved[phase] * leading.change > 0]
     if not grown:

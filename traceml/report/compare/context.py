@@ -27,7 +27,7 @@ class Shift:
     @property
     def says(self) -> str:
         """improved or worse by how grave it is, else changed or same."""
-        if self.base is None or self.candidate is None:
+        if self.base is None or self.candidate is None or _is_open(self.base, self.candidate):
             return ""
         before, after = _gravity(self.base), _gravity(self.candidate)
         if before != after:
@@ -66,6 +66,10 @@ def _rate(side: Side) -> float | None:
     if side.samples is None or side.step is None or side.step.value <= 0:
         return None
     return side.samples / side.step.value
+
+
+def _is_open(*found: Diagnosed) -> bool:
+    return any(each.state == "NO_DATA" for each in found)
 
 
 def _gravity(diagnosed: Diagnosed) -> int:

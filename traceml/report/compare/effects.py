@@ -97,7 +97,7 @@ def effects(bases: Sequence[Side], candidate: Side, rules: Rules) -> Effects:
     step = _timed(STEP, [side.step for side in bases], candidate.step, rules)
     phases = dict(_phases(bases, candidate, rules))
     return Effects(
-        step=None if step is None else _told_by(phases, step, rules),
+        step=_told_by(phases, step, rules) if step is not None and len(bases) > 1 else step,
         slow_steps=_slow_steps(bases, candidate, rules),
         memory=_memory(bases, candidate, rules),
         phases=phases,
@@ -107,7 +107,8 @@ def effects(bases: Sequence[Side], candidate: Side, rules: Rules) -> Effects:
 def _told_by(phases: Mapping[str, Effect], step: Effect, rules: Rules) -> Effect:
     """The step, whose change counts too if it is a single phase's, and that counts.
 
-    What shifts a whole run from the next hardly moves one phase by a part of the step.
+    What shifts a whole run from the next hardly moves one phase by a part of the step; by how
+    much it does has to be learned from several baselines.
     """
     if step.says != UNCLEAR or abs(step.change) < _least(step.base, rules):
         return step

@@ -38,7 +38,7 @@ def checks(gate: Gate, verdict: Verdict, found: Effects) -> list[Check]:
         results.append(Check("no regression", FAILED if failed else PASSED, verdict.state))
     if ON_INCONCLUSIVE in gate.fail_on:
         is_open = verdict.state == INCONCLUSIVE
-        results.append(Check("a verdict", UNDECIDED if is_open else PASSED, verdict.state))
+        results.append(Check("not inconclusive", UNDECIDED if is_open else PASSED, verdict.state))
     return results
 
 

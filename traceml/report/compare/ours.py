@@ -7,6 +7,11 @@ from traceml.report.document import Part, Rank, StepMemory, StepTime, Summary
 
 TOOL = "traceml"
 _LOST_RATIO = 0.01  # of the records: from here on the figures are of other steps than there were
+_STATUSES = {
+    "running": "the run goes on",
+    "failed": "the run has failed",
+    "interrupted": "the run was interrupted",
+}
 _MEMORY = ("allocated", "reserved", "rss")
 
 
@@ -38,6 +43,7 @@ def read_ours(summary: Summary) -> Side:
         samples=_samples(ranks),
         environment=dict(_environment(summary)),
         doubts=tuple(_doubts(summary)),
+        id=summary.run.id,
     )
 
 
@@ -97,7 +103,7 @@ def _environment(summary: Summary) -> Iterator[tuple[str, str]]:
 def _doubts(summary: Summary) -> Iterator[str]:
     status, telemetry = summary.run.status, summary.telemetry
     if status != "completed":
-        yield f"the run is {status}" if status == "running" else f"the run was {status}"
+        yield _STATUSES[status]
     lost = telemetry.records_dropped
     if lost > _LOST_RATIO * telemetry.records_received:
         yield f"{lost:.0f} records of it were lost"

@@ -36,7 +36,10 @@ def _summary_of(given: Path) -> Path:
         raise UnreadableError(
             f"{given} holds a summary for each node; name one of {', '.join(nodes)}"
         )
-    raise UnreadableError(f"{given} is a folder without a {JSON_NAME}")
+    raise UnreadableError(
+        f"{given} is a folder without a {JSON_NAME} (of a run that was killed, "
+        f"`traceml summarize {given}` makes it)"
+    )
 
 
 def _is_peers(document: Any) -> bool:

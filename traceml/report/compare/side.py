@@ -62,3 +62,4 @@ class Side:
     samples: float | None = None  # a step and rank
     environment: Mapping[str, str] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()  # reasons to trust it less
+    id: str | None = None  # of the run, so that it is not taken for two

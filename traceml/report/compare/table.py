@@ -13,7 +13,7 @@ from traceml.report.compare.side import Diagnosed
 _LABELS = {
     STEP: "Total step",
     SLOW_STEPS: "Slow steps, on top",
-    "samples_per_second": "Samples/s and rank",
+    "samples_per_second": "Samples/s per rank",
     "rank_skew": "Rank skew",
     "gpu_utilization": "GPU utilisation",
     "host_cpu_utilization": "Host CPU",
@@ -36,14 +36,14 @@ def rows(compared: Comparison) -> Iterator[Row]:
     """The diagnosis, times, phases, memory, and what may explain them."""
     yield _shift_row(compared.shift)
     for effect in compared.effects:
-        yield _effect_row(
-            effect, in_step=effect not in (compared.effects.step, compared.effects.memory)
-        )
+        in_step = effect not in (compared.effects.step, compared.effects.memory)
+        says = effect.says if compared.verdict.comparable else ""
+        yield _effect_row(effect, says, in_step=in_step)
     for fact in compared.facts:
         yield _fact_row(fact)
 
 
-def _effect_row(effect: Effect, *, in_step: bool) -> Row:
+def _effect_row(effect: Effect, says: str, *, in_step: bool) -> Row:
     ratio = "" if effect.ratio is None else f" ({signed_percent(effect.ratio)})"
     noise = amount(effect.noise, effect.unit) if in_step else percent(effect.relative(effect.noise))
     return Row(
@@ -52,7 +52,7 @@ def _effect_row(effect: Effect, *, in_step: bool) -> Row:
         amount(effect.candidate, effect.unit),
         signed_amount(effect.change, effect.unit) + ratio,
         f"± {noise}",
-        effect.says,
+        says,
     )
 
 

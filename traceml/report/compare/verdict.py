@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from traceml import units
-from traceml.report.compare.advice import Advice, advice
+from traceml.report.compare.advice import Advice, advice, enough_steps
 from traceml.report.compare.cause import all_alike
 from traceml.report.compare.effects import BETTER, SAME, STEP, UNCLEAR, WORSE, Effect, Effects
 from traceml.report.compare.environment import Changed
@@ -86,7 +86,7 @@ def _more_steps(step: Effect | None, steps: int, baselines: int, rules: Rules) -
     if step is not None and not step.counts and step.says != SAME and steps:
         further = advice(step, steps, baselines, rules).steps
     needed = max(further or 0, rules.least_steps)
-    return Advice(f"About {needed} steps in each run would do.", steps=needed)
+    return Advice(enough_steps(needed), steps=needed)
 
 
 def _state(found: Effects) -> str:
@@ -132,7 +132,9 @@ def _summary(found: Effects) -> str:
         for sign in (-1.0, 1.0)
     )
     if step.says == SAME:
-        return f"The step is as long as before: {_from_to(step)}, between {low} and {high}."
+        return (
+            f"The step takes {_from_to(step)}: between {low} and {high}, so within the threshold."
+        )
     return f"The step takes {_from_to(step)}, which may be noise; this is not:"
 
 
