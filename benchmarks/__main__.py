@@ -32,8 +32,10 @@ def main() -> int:
         type=Path,
         help="of accuracy, compare: record here, and go on there",
     )
+    parser.add_argument(
+        "--only", metavar="REGEX", help="of accuracy, compare: runs with such a name"
+    )
     group = parser.add_argument_group(ACCURACY)
-    group.add_argument("--only", metavar="REGEX", help="runs with such a name")
     group.add_argument("--from", metavar="DIR", type=Path, dest="kept", help="judge what is kept")
     parsed = parser.parse_args()
     unknown = sorted(set(parsed.names) - set(NAMES))
@@ -57,7 +59,7 @@ def _tables(name: str, parsed: argparse.Namespace) -> Iterator[Table]:
         chosen = accuracy.Options(parsed.quick, parsed.only, parsed.keep, parsed.kept)
         return accuracy.tables(chosen)
     if name == COMPARE:
-        return compare.tables(parsed.quick, parsed.keep)
+        return compare.tables(parsed.quick, parsed.keep, parsed.only)
     return beside.tables(parsed.quick) if name == BESIDE else COSTS[name](parsed.quick)
 
 
