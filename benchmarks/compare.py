@@ -193,7 +193,11 @@ def _said(outcomes: Sequence[Outcome], quick: bool) -> Table:
     groups: dict[tuple[Setting, Planted], list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault((outcome.setting, outcome.planted), []).append(outcome)
-    rows = [_row(setting, planted, some) for (setting, planted), some in groups.items()]
+    rows = [
+        _row(setting, planted, groups[setting, planted])
+        for setting in dict.fromkeys(setting for setting, _ in groups)
+        for planted in setting.planted
+    ]
     steps = _QUICK_STEPS if quick else _STEPS
     how = (
         f"Runs of {steps} steps, each against {_BASELINES} baselines that were run in turn with "
