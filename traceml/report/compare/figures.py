@@ -19,7 +19,9 @@ def amount(value: float, unit: str) -> str:
         return units.seconds(value)
     if unit == "bytes":
         return units.bytes_(value)
-    return units.ratio(value) if unit == "ratio" else f"{value:.4g}"
+    if unit == "ratio":
+        return units.ratio(value)
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def signed_amount(value: float, unit: str) -> str:
