@@ -141,6 +141,7 @@ def sidecar(tmp_path: Path) -> Iterator[tuple[str, int]]:
     yield endpoint, pid
     os.kill(pid, signal.SIGCONT)
     assert process.finish(Ending("completed", 0))
+    process.leave(wait=True)
 
 
 @pytest.mark.alone

@@ -148,12 +148,15 @@ class Aligner:
         return int(self._reached.max()) - step < self._capacity
 
     def _only_new(self, column: int, records: Records) -> Records:
-        late = records.step < self._floor
-        self.late += int(late.sum())
-        records = records[~late]
+        late = int(np.searchsorted(records.step, self._floor))
+        if late:
+            self.late += late
+            records = records[late:]
         again = self._present[records.step % self._capacity, column]
-        self.duplicates += int(again.sum())
-        return records[~again]
+        if again.any():
+            self.duplicates += int(again.sum())
+            records = records[~again]
+        return records
 
     def _make_room(self, last: int) -> None:
         overflow = last - self._capacity + 1 - self._floor

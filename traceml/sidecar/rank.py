@@ -18,9 +18,8 @@ MAX_NOTE_LENGTH = 500
 # for their step; no sound records; acknowledged by a sidecar that died before it wrote them.
 LOST = ("overwritten", "backlog", "late", "malformed", "unjournaled")
 
-_OVERHEAD = VALUES.index("overhead_ns")
-_SAMPLES = VALUES.index("samples")
-_PHASES = slice(1, len(DURATIONS))
+# What is added up: the phases, then these two.
+_COUNTED = [VALUES.index(name) for name in (*DURATIONS[1:], "overhead_ns", "samples")]
 
 
 @saved
@@ -97,13 +96,16 @@ class Rank:
 
     def count(self, records: Records) -> None:
         """Add records to the running totals."""
-        values = records.values
+        values = records.values[:, _COUNTED]
+        told = ~np.isnan(values)
+        totals = np.where(told, values, 0.0).sum(axis=0)
+        seen = np.logical_or.reduce(told)
         self._steps += len(records)
-        self._phase_ns += np.nansum(values[:, _PHASES], axis=0)
-        self._phase_seen |= np.isfinite(values[:, _PHASES]).any(axis=0)
-        self._overhead_ns += float(np.nansum(values[:, _OVERHEAD]))
-        if np.isfinite(values[:, _SAMPLES]).any():
-            self._samples = (self._samples or 0.0) + float(np.nansum(values[:, _SAMPLES]))
+        self._phase_ns += totals[:-2]
+        self._phase_seen |= seen[:-2]
+        self._overhead_ns += float(totals[-2])
+        if seen[-1]:
+            self._samples = (self._samples or 0.0) + float(totals[-1])
 
     def count_lost(self, reason: str, records: int) -> None:
         """Note records that arrived and could not be used."""
