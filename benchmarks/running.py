@@ -69,6 +69,7 @@ def running_sidecar(ranks: int, interval_seconds: float = 1.0) -> Iterator[Runni
         finally:
             if process.is_running():
                 launched.finish(Ending("interrupted", None))
+            launched.leave(wait=False)
             remove_endpoint(endpoint)
 
 

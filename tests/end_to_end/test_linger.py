@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tests.conftest import require_program
@@ -121,6 +122,27 @@ def test_linger_0_waits_for_nobody_and_the_announcement_is_gone(
     hold.unlink()
     launcher.finish(process)
     eventually(lambda: not targets.exists(), seconds=30)
+
+
+def test_a_run_can_wait_for_its_last_scrape_where_what_it_leaves_is_killed(
+    launcher: Launcher, tmp_path: Path
+) -> None:
+    targets = tmp_path / "targets.json"
+    process = launcher.start("--wait", "--linger=600", "--sd-file", str(targets), TRAINING)
+    eventually((launcher.run_directory / "final_summary.json").exists)
+    assert process.poll() is None
+    assert targets.exists()
+    served = launcher.sidecar()["metrics"]
+
+    def has_ended_after_a_scrape() -> bool:
+        with suppress(OSError):
+            fetch(served, SCRAPER)
+        return process.poll() is not None
+
+    eventually(has_ended_after_a_scrape)
+    finished = launcher.finish(process)
+    assert (finished.exit_code, finished.summary["run"]["status"]) == (0, "completed")
+    assert not targets.exists()
 
 
 def test_a_sidecar_alone_lingers_too_and_a_second_signal_ends_that(launcher: Launcher) -> None:

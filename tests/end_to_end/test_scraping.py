@@ -9,6 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.launching import SCRIPTS, Launcher, eventually, fetch
 from tests.prometheus import discovered, query, running
+from tests.receiver import grpc_receiver
 
 
 @pytest.fixture
@@ -53,6 +54,26 @@ def test_a_live_run_s_metrics_please_promtool_and_parse_as_openmetrics(
     )
     families = {family.name for family in text_string_to_metric_families(openmetrics)}  # type: ignore[no-untyped-call]
     assert "traceml_step_seconds" in families
+
+
+def test_ranks_need_not_have_series_of_their_own(launcher: Launcher, hold: Path) -> None:
+    with grpc_receiver() as (received, port):
+        launcher.start(
+            "--no-rank-metrics", "--otlp-endpoint", f"http://127.0.0.1:{port}",
+            "--textfile-dir", str(launcher.folder), "--nproc-per-node=2",
+            str(SCRIPTS / "training.py"), "--", "--hold", str(hold),
+            environment={"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+        )  # fmt: skip
+        eventually(lambda: 'traceml_phase_median_seconds{phase="forward"' in launcher.metrics())
+        told = launcher.metrics()
+        hold.unlink()
+        textfile = eventually((launcher.folder / "traceml-test.prom").read_text)
+        eventually(lambda: "traceml.phase.median" in received.metric_names())
+        sent = received.metric_names()
+    assert not [name for name in sent if name.startswith("traceml.rank.")]
+    for text in (told, textfile):
+        assert "traceml_rank_" not in text
+        assert 'traceml_straggler_lost_seconds_total{phase="forward",rank="1"' in text
 
 
 def test_a_run_does_not_withdraw_what_another_has_announced(

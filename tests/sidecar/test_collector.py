@@ -295,6 +295,20 @@ def test_failed_requests_are_told_in_the_notes(collector: Collector) -> None:
     assert note.startswith("2 requests failed inside the sidecar")
 
 
+@pytest.mark.parametrize(("world_size", "noted"), [(4, 1), (2, 0)])
+def test_a_node_that_waits_says_that_it_sees_no_other_node_s_ranks(
+    collector: Collector, world_size: int, noted: int
+) -> None:
+    for rank in range(2):
+        identity = make_identity(rank, world_size)
+        identity.local_world_size = 2
+        process = Process(collector, identity, f"s{rank}").hello()
+        process.send(timed_records(range(50), collective_wait=50))
+    found = [note for note in look(collector).notes if "of another node" in note]
+    assert len(found) == noted
+    assert all("is waiting" in note for note in found)
+
+
 def test_notes_are_bounded(collector: Collector) -> None:
     for protocol in range(2, 200):
         with pytest.raises(ProtocolTooNewError):

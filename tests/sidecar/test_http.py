@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from tests.builders import golden_run
 from traceml.publish.catalogue import CATALOGUE
 from traceml.publish.exposition import Form, Writer
+from traceml.publish.prometheus import Exposition
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.linger import Linger
 from traceml.sidecar.listen import YIELD_PATH, bind
@@ -68,7 +69,8 @@ class Site:
 def served() -> Iterator[Site]:
     listener = bind("127.0.0.1", 0)
     site = Site(listener, None)
-    server = Server(app(lambda: site.snapshot, site.linger, site.linger.leave))
+    application = app(lambda: site.snapshot, site.linger, site.linger.leave, Exposition())
+    server = Server(application)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     yield site

@@ -1,5 +1,11 @@
+import errno
+import tempfile
 from pathlib import Path
 
+import pytest
+
+from traceml.cli.errors import CANNOT_CREATE
+from traceml.cli.main import main
 from traceml.sidecar.launch import remove_endpoint, socket_endpoint
 
 
@@ -35,3 +41,19 @@ def test_a_socket_that_a_user_has_chosen_is_not_ours_to_take_away(tmp_path: Path
     remove_endpoint("tcp://127.0.0.1:1")
     remove_endpoint("")
     assert tmp_path.exists()
+
+
+def test_where_nothing_but_volumes_can_be_written_to_a_chosen_socket_will_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nowhere(**_: str) -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    monkeypatch.setattr(tempfile, "mkdtemp", nowhere)
+    socket = tmp_path / "traceml-ranks" / "s.sock"
+    remove_endpoint(f"unix://{socket}")
+    assert main(["sidecar", "--logs-dir", str(tmp_path)]) == CANNOT_CREATE
+    assert capsys.readouterr().err == (
+        "traceml: error: no place for a socket: No usable temporary directory found\n"
+    )

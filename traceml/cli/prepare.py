@@ -4,7 +4,7 @@ import socket
 import sys
 import time
 import uuid
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,27 +39,30 @@ def prepare(
     if textfiles is not None and not textfiles.is_dir():
         raise CommandError(f"--textfile-dir: no such folder: {textfiles}", CANNOT_CREATE)
     policy = read_policy(chosen["policy"])
-    listener = _bind(chosen["metrics_host"], chosen["metrics_port"])
-    directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
-    run = RunIdentity(
-        name=directory.name if node is None else name,
-        id=uuid.uuid4().hex,
-        command=tuple(sys.argv),
-        started_at=time.time(),
-        ranks_expected=ranks_expected,
-    )
-    config = Config(
-        run=run,
-        directory=directory,
-        endpoint=endpoint or socket_endpoint(),
-        interval_seconds=chosen["interval"],
-        sd_file=sd_file and sd_file.absolute(),
-        textfile_dir=textfiles and textfiles.absolute(),
-        linger_seconds=chosen["linger"],
-        journal_max_bytes=chosen["journal_max_mb"] * 2**20,
-        policy=policy,
-        otlp_endpoint=chosen["otlp_endpoint"],
-    )
+    with ExitStack() as undo:  # a port that was taken for nothing is given back
+        listener = undo.enter_context(_bind(chosen["metrics_host"], chosen["metrics_port"]))
+        directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
+        run = RunIdentity(
+            name=directory.name if node is None else name,
+            id=uuid.uuid4().hex,
+            command=tuple(sys.argv),
+            started_at=time.time(),
+            ranks_expected=ranks_expected,
+        )
+        config = Config(
+            run=run,
+            directory=directory,
+            endpoint=endpoint or _socket(),
+            interval_seconds=chosen["interval"],
+            sd_file=sd_file and sd_file.absolute(),
+            textfile_dir=textfiles and textfiles.absolute(),
+            linger_seconds=chosen["linger"],
+            journal_max_bytes=chosen["journal_max_mb"] * 2**20,
+            policy=policy,
+            otlp_endpoint=chosen["otlp_endpoint"],
+            rank_metrics=not chosen["no_rank_metrics"],
+        )
+        undo.pop_all()
     return config, listener
 
 
@@ -67,6 +70,13 @@ def metrics_url(listener: socket.socket) -> str:
     """Where the metrics are."""
     host, port = listener.getsockname()[:2]
     return f"http://{address(host, port)}/metrics"
+
+
+def _socket() -> str:
+    try:
+        return socket_endpoint()
+    except OSError as error:
+        raise CommandError(f"no place for a socket: {error.strerror}", CANNOT_CREATE) from error
 
 
 def say(message: str) -> None:

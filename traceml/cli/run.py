@@ -89,6 +89,7 @@ def execute(parsed: argparse.Namespace) -> int:
         _finish(sidecar, exit_code)
     except Exception as error:  # the script's exit code is what the user gets, whatever we do
         say(f"no summary could be made: {error!r}")
+    sidecar.leave(wait=chosen["wait"])
     remove_endpoint(config.endpoint)
     return exit_code
 

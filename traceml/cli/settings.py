@@ -106,6 +106,8 @@ SHARED = (
     Setting("otlp_endpoint", _endpoint, None, "URL",
             "send metrics, and traces of steps that stand out, to this OTLP endpoint, such as "
             "http://localhost:4317 (default: as the OTEL_* variables say)"),
+    Setting("no_rank_metrics", _flag, False, None,
+            "publish no traceml_rank_* series: fewer, and no comparison across nodes"),
     Setting("linger", _linger, None, "SECONDS",
             "after the run, serve its last values so long or until they are scraped (default: "
             "twice the interval of scrapers seen, at most 60; 0 turns it off)"),
@@ -121,8 +123,11 @@ SHARED = (
 FOR_RUN = (
     Setting("mode", _mode, "summary", "MODE", "what to show: summary, at the end (default)"),
     *SHARED,
+    Setting("wait", _flag, False, None,
+            "return only when the last values were scraped: where all that a command leaves behind "
+            "is killed, as in a Slurm step or a container"),
     Setting("disable_traceml", _flag, False, None, "run the script as if TraceML were not there"),
-)
+)  # fmt: skip
 
 
 FOR_SIDECAR = (

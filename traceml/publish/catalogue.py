@@ -320,3 +320,5 @@ CATALOGUE: tuple[Metric, ...] = (
         read.by_key(lambda s: {} if s.telemetry.exports is None else s.telemetry.exports.lost),
     ),
 )  # fmt: skip
+
+WITHOUT_RANKS = tuple(m for m in CATALOGUE if not m.name.startswith("traceml_rank_"))

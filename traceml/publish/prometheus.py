@@ -1,18 +1,21 @@
 """What a scraper gets: the form it asks for, gzipped on request."""
 
 import gzip
+from collections.abc import Sequence
 
 from prometheus_client.exposition import choose_encoder
 
+from traceml.publish.catalogue import CATALOGUE
 from traceml.publish.exposition import Form, Writer
+from traceml.publish.metric import Metric
 from traceml.snapshot import Snapshot
 
 
 class Exposition:
     """Renders each Snapshot at most once per form, however many scrapers ask."""
 
-    def __init__(self) -> None:
-        self._writer = Writer()
+    def __init__(self, catalogue: Sequence[Metric] = CATALOGUE) -> None:
+        self._writer = Writer(catalogue)
         self._snapshot: Snapshot | None = None
         self._rendered: dict[tuple[Form, bool], bytes] = {}
 

@@ -8,7 +8,7 @@ again from the journal.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from traceml.sidecar import absence
 from traceml.sidecar.align import AlignedSteps, Aligner
 from traceml.sidecar.config import RunIdentity
 from traceml.sidecar.hostbook import HostBook
-from traceml.sidecar.notes import Notes, policy_notes, service_notes
+from traceml.sidecar.notes import Notes, nodes_notes, policy_notes, service_notes
 from traceml.sidecar.rank import Rank
 from traceml.sidecar.refusal import REASONS, ProtocolTooNewError
 from traceml.sidecar.sessions import Sessions, check_hello
@@ -169,8 +169,9 @@ class Collector:
             rank.state(now, rank.attempt == sessions.attempt, lost.get(number, {}))
             for number, rank in sorted(sessions.ranks.items())
         )
+        run, whole = self._describe(now), book.whole()
         picture = Snapshot(
-            run=self._describe(now),
+            run=run,
             ranks_expected=0 if sessions.have_all_parted() else sessions.expected,
             ranks_reporting=sum(rank.reporting for rank in ranks),
             ranks=ranks,
@@ -178,7 +179,7 @@ class Collector:
             steps=book.steps(self._given_up(), with_course),
             window=book.window(),
             recent=book.recent(),
-            whole=book.whole(),
+            whole=whole,
             outliers=book.outliers(),
             memory_trends=book.memory_trends(),
             host=host.host(),
@@ -190,6 +191,7 @@ class Collector:
             notes=(
                 *self._notes.of_ranks(sessions.ranks, self._state),
                 *policy_notes(self._policy),
+                *nodes_notes(run.nnodes, whole),
                 *service_notes(self.refused, self.unjournaled, self.journal_problem),
             ),
         )
@@ -299,7 +301,9 @@ class Collector:
         self._complete(aligner.add(rank.identity.rank, records), now)
         rank.count_lost("late", aligner.late - late)
 
-    def _complete(self, parts: Iterable[AlignedSteps], now: float) -> None:
+    def _complete(self, parts: Sequence[AlignedSteps], now: float) -> None:
+        if not parts:
+            return
         groups = {n: rank.identity.fingerprint for n, rank in self._sessions.ranks.items()}
         for steps in parts:
             self._book.add(steps, groups, now)

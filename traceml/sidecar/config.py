@@ -39,6 +39,7 @@ class Config:
     restarts: int = 0  # of the sidecar, as its launcher counts them
     policy: dict[str, float] = field(default_factory=dict)  # what differs from the defaults
     otlp_endpoint: str | None = None  # None: as the environment says
+    rank_metrics: bool = True  # whether each rank has series of its own
 
     def to_json(self) -> str:
         """One line for the sidecar's standard input."""

@@ -23,13 +23,15 @@ _PROMETHEUS_HEADER = "x-prometheus-scrape-timeout-seconds"
 
 
 def app(
-    latest: Callable[[], Snapshot | None], linger: Linger, make_way: Callable[[], None]
+    latest: Callable[[], Snapshot | None],
+    linger: Linger,
+    make_way: Callable[[], None],
+    exposition: Exposition,
 ) -> Starlette:
     """The routes, over whatever Snapshot is the latest.
 
     `make_way` is called when another run wants the port and this one only lingers.
     """
-    exposition = Exposition()
 
     async def metrics(request: Request) -> Response:
         snapshot = latest()

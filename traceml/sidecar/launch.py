@@ -14,6 +14,7 @@ from typing import IO
 
 from traceml import isolated
 from traceml.sidecar.config import Config, Ending
+from traceml.sidecar.linger import MAX_LINGER_SECONDS
 
 MAX_RESTARTS = 5
 _BACKOFF_SECONDS = 0.2  # before the first restart; each further one waits twice as long
@@ -33,12 +34,19 @@ def remove_endpoint(endpoint: str) -> None:
     """Take away a socket that `socket_endpoint` made, with its folder; any other stays."""
     socket_file = Path(endpoint.removeprefix("unix://"))
     folder = socket_file.parent
-    if folder.parent != Path(tempfile.gettempdir()) or not folder.name.startswith(_PREFIX):
+    if not _is_made_here(folder):
         return
     for file in (socket_file, *folder.glob(f"{socket_file.name}.*")):
         file.unlink(missing_ok=True)
     with suppress(OSError):  # something of somebody else's is in it, or it is gone
         folder.rmdir()
+
+
+def _is_made_here(folder: Path) -> bool:
+    try:
+        return folder.name.startswith(_PREFIX) and folder.parent == Path(tempfile.gettempdir())
+    except FileNotFoundError:  # no folder on this machine can be written to
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class SidecarProcess:
     def finish(self, ending: Ending) -> Told | None:
         """Have the summary written; None if the sidecar is no longer able to.
 
-        It may serve the last values for a while; that is its own affair then.
+        It may serve the last values for a while after that, until `leave`.
         """
         self._listener.close()
         if self._restart_at is not None or self._process.poll() is not None:
@@ -103,16 +111,18 @@ class SidecarProcess:
         if told is None:
             self._process.kill()
             self._process.communicate()
-        else:
-            self._let_go()
         return told
 
-    def _let_go(self) -> None:
-        """Nobody waits for it any more, and Python need not warn of that."""
+    def leave(self, *, wait: bool) -> None:
+        """Let it serve the last values alone, or wait until somebody has read them."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            pipe.close()
-        self._process.returncode = 0
+            with suppress(OSError):  # what it was told last may not have arrived
+                pipe.close()
+        if wait:
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.wait(_seconds_to_serve(self.config))
+        self._process.returncode = 0  # nobody waits for it any more, which is no reason to warn
 
     @property
     def _is_given_up(self) -> bool:
@@ -153,6 +163,11 @@ class SidecarProcess:
             return Told(**json.loads(line))
         except ValueError:  # it died before, or in the middle of it
             return None
+
+
+def _seconds_to_serve(config: Config) -> float:
+    chosen = config.linger_seconds
+    return (MAX_LINGER_SECONDS if chosen is None else chosen) + _FINISH_SECONDS
 
 
 def _opened(log: Path) -> IO[bytes]:

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
+from traceml import units
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.rank import Rank
 from traceml.sidecar.refusal import INTERNAL, UnauthenticatedError
+from traceml.snapshot import Statistics
 
 MAX_NOTES = 20  # a rank that keeps sending nonsense must not fill the memory
+
+_MUCH_WAITING = 0.2  # of a step
 
 NOTHING_SEEN = (
     "No training was seen: no process called a backward pass or stepped an optimizer of torch's. "
@@ -65,6 +69,18 @@ def service_notes(
         yield (
             f"{unjournaled} records were taken while the journal could not be written; "
             "they are on disk since"
+        )
+
+
+def nodes_notes(nnodes: int | None, whole: Statistics) -> Iterator[str]:
+    """What one node cannot know: whether it waits for a rank of another."""
+    waiting = whole.phases.get("collective_wait")
+    share = waiting.share_ratio if waiting is not None else None
+    if (nnodes or 1) > 1 and share is not None and share >= _MUCH_WAITING:
+        yield (
+            f"{units.ratio(share)} of a step is waiting, and this node sees its own ranks alone. "
+            "Whether one of another node is waited for, Prometheus can tell: "
+            "run_rank:traceml_straggler_score, of the rules that `traceml rules` prints"
         )
 
 

@@ -1,6 +1,7 @@
 """The sidecar process: wires journal, ingest, collector and HTTP, and decides when it ends."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from traceml.files import write_atomically
+from traceml.publish.catalogue import CATALOGUE, WITHOUT_RANKS
 from traceml.publish.otlp import settings as otlp
+from traceml.publish.prometheus import Exposition
 from traceml.publish.textfile import write_textfile
 from traceml.report.summary import summarized
 from traceml.report.text import summary_text
@@ -87,7 +90,9 @@ class Sidecar:
         self._latest: Snapshot | None = None
         self._has_launcher = False
         self._exporting: Exporting | None = None
-        self._web = Server(app(lambda: self._latest, self._linger, self._make_way))
+        self._catalogue = CATALOGUE if config.rank_metrics else WITHOUT_RANKS
+        exposition = Exposition(self._catalogue)
+        self._web = Server(app(lambda: self._latest, self._linger, self._make_way, exposition))
 
     async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
@@ -119,6 +124,7 @@ class Sidecar:
         if control is not None:
             workers.append(self._start(self._listen(control)))
         self._announce(endpoint)
+        gc.freeze()  # a full collection of all that was imported would hold up a scrape
         front.ready(endpoint)
         ending = await self._ending
         for worker in workers:
@@ -220,7 +226,9 @@ class Sidecar:
         from traceml.publish.otlp.exporting import Exporting
 
         run = self._config.run.name
-        exporting = Exporting(settings, run, lambda: self._latest, self._started_at)
+        exporting = Exporting(
+            settings, run, lambda: self._latest, self._started_at, self._catalogue
+        )
         exporting.start()
         return exporting
 
@@ -258,7 +266,7 @@ class Sidecar:
         try:
             write_summary(final, self._config.directory)
             if self._config.textfile_dir is not None:
-                write_textfile(final, self._config.textfile_dir)
+                write_textfile(final, self._config.textfile_dir, self._catalogue)
         except OSError as error:
             log.warning("cannot write what is kept of the run: %s", error)
             return str(error)

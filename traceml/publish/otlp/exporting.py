@@ -7,7 +7,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from opentelemetry.sdk.version import __version__ as sdk_version
 
 from traceml import __version__
 from traceml.publish.catalogue import CATALOGUE
+from traceml.publish.metric import Metric
 from traceml.publish.otlp import naming
 from traceml.publish.otlp.metrics import Metrics
 from traceml.publish.otlp.settings import GRPC, METRICS, TRACES, Settings
@@ -45,6 +46,7 @@ class Exporting:
         run: str,
         latest: Callable[[], Snapshot | None],
         since: float,
+        catalogue: Sequence[Metric] = CATALOGUE,
     ) -> None:
         self._reasons = _reasons()
         resource = _resource(run)
@@ -52,7 +54,7 @@ class Exporting:
         self._latest = latest
         self._since = since  # unix time: what was before, another sidecar of this run has told
         self._metrics = Metrics(
-            resource, InstrumentationScope(SCOPE, __version__), settings.temporality
+            resource, InstrumentationScope(SCOPE, __version__), settings.temporality, catalogue
         )
         self._traces = Traces(resource, run)
         self._metric_exporter = _metric_exporter(settings.protocols.get(METRICS))

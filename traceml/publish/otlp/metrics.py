@@ -34,8 +34,13 @@ class Metrics:
     """Turns Snapshots into messages; knows which was the last that arrived."""
 
     def __init__(
-        self, resource: Resource, scope: InstrumentationScope, preference: str = CUMULATIVE
+        self,
+        resource: Resource,
+        scope: InstrumentationScope,
+        preference: str = CUMULATIVE,
+        catalogue: Sequence[Metric] = CATALOGUE,
     ) -> None:
+        self._catalogue = catalogue
         self._resource = resource
         self._scope = scope
         self._is_delta = {
@@ -47,7 +52,7 @@ class Metrics:
 
     def of(self, snapshot: Snapshot) -> tuple[MetricsData, int]:
         """The message, and how many data points it holds."""
-        exported = [metric for each in CATALOGUE if (metric := self._metric(each, snapshot))]
+        exported = [metric for each in self._catalogue if (metric := self._metric(each, snapshot))]
         scoped = ScopeMetrics(self._scope, exported, "")
         points = sum(len(metric.data.data_points) for metric in exported)
         return MetricsData([ResourceMetrics(self._resource, [scoped], "")]), points
@@ -55,7 +60,7 @@ class Metrics:
     def arrived(self, snapshot: Snapshot) -> None:
         """That one got there: what is told next begins where it ended."""
         self._told_at = snapshot.now
-        for metric in CATALOGUE:
+        for metric in self._catalogue:
             if self._is_delta.get(metric.kind, False):
                 self._told.setdefault(metric.name, {}).update(metric.samples(snapshot))
 
