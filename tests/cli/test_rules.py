@@ -7,6 +7,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.launching import eventually, fetch
 from tests.prometheus import fixed, loaded, running
@@ -49,6 +50,25 @@ def test_what_is_chosen_is_in_them(capsys: pytest.CaptureFixture[str]) -> None:
     ):  # fmt: skip
         assert piece in text
     assert "keep_firing_for" not in printed(capsys, "--no-keep-firing-for")
+
+
+def test_for_the_operator_they_are_the_same_in_a_resource(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    resource = yaml.safe_load(printed(capsys, "--kubernetes", "--lost-share=0.15"))
+    assert (resource["kind"], resource["metadata"]) == ("PrometheusRule", {"name": "traceml"})
+    assert resource["spec"] == yaml.safe_load(printed(capsys, "--lost-share=0.15"))
+    for part in ("recording", "alerts"):  # applied one after the other, both stay
+        of_part = yaml.safe_load(printed(capsys, "--kubernetes", f"--{part}"))
+        assert of_part["metadata"] == {"name": f"traceml-{part}"}
+
+
+def test_a_hold_within_the_window_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--for=2m", "--rate-window=5m"]) == 0
+    assert capsys.readouterr().err == (
+        "traceml: warning: --for 2m is not longer than --rate-window 5m: a single slow step can "
+        "raise an alert\n"
+    )
 
 
 def test_they_can_be_written_to_a_file(

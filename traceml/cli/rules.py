@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from traceml.cli.errors import CANNOT_CREATE, CommandError
+from traceml.cli.prepare import say
 from traceml.files import write_atomically
-from traceml.publish.rules.document import ALERT_GROUPS, RECORDING_GROUPS, document
+from traceml.publish.rules.document import ALERT_GROUPS, RECORDING_GROUPS, document, resource
 from traceml.publish.rules.duration import Duration
 from traceml.publish.rules.options import Options, parse_base, parse_label, parse_share
 from traceml.publish.rules.selector import Selector
@@ -26,6 +27,7 @@ examples:
   traceml rules --lost-share 0.05 --for 30m --label team=ml
   traceml rules --alerts --runbook-base https://wiki.example.org/traceml/
   traceml rules | promtool check rules /dev/stdin
+  traceml rules --kubernetes --selector 'namespace!=""' | kubectl apply -f -
 
 The rate window should hold at least four scrapes, and --for should be longer than it:
 then no single slow step can raise an alert. Labels that --selector names stay on
@@ -49,6 +51,8 @@ def add_parser(commands: Any) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--recording", action="store_true", help="only the recording rules")
     which.add_argument("--alerts", action="store_true", help="only the alerts")
+    parser.add_argument("--kubernetes", action="store_true",
+                        help="as a PrometheusRule, for the Prometheus operator")  # fmt: skip
     parser.add_argument("--output", metavar="FILE", type=Path, help="write them there")
     _add_choices(parser.add_argument_group("choices"))
     parser.set_defaults(execute=execute)
@@ -108,7 +112,16 @@ def execute(parsed: argparse.Namespace) -> int:
         **({} if parsed.alerts else RECORDING_GROUPS),
         **({} if parsed.recording else ALERT_GROUPS),
     }
-    text = document(groups, options)
+    if options.hold <= options.rate_window:
+        say(
+            f"warning: --for {options.hold} is not longer than --rate-window "
+            f"{options.rate_window}: a single slow step can raise an alert"
+        )
+    if parsed.kubernetes:
+        part = "-recording" if parsed.recording else "-alerts" if parsed.alerts else ""
+        text = resource(groups, options, f"traceml{part}")
+    else:
+        text = document(groups, options)
     if parsed.output is None:
         sys.stdout.write(text)
         return 0

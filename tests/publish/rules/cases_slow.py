@@ -184,7 +184,8 @@ def held_back(rank: str, severity: str, score: str) -> Fired:
     return Fired(
         severity,
         f"Rank {rank} on node 1 of run demo holds back the other nodes in forward",
-        f"Its own work exceeds that of the other nodes' ranks by {score} times the tolerated "
+        f"The own work of rank {rank} (node 1, b:1) exceeds that of the other nodes' ranks by "
+        f"{score} times the tolerated "
         "10% of a step, and they wait for it. Next: if all ranks of the node are named, look at "
         "the machine (clocks, cooling, other jobs, storage), else at the rank.",
         {"rank": rank, "node": "1"},

@@ -45,6 +45,7 @@ class Job:
             where = f'run="{self.name}",instance="{node}:1"'
             local = [rank for rank in self.ranks if rank.node == node]
             worst = _spread({rank.number: rank.step for rank in local})
+            yield f"traceml_ranks_expected{{{where}}}", len(local)
             yield f"traceml_step_worst_seconds{{{where}}}", worst.worst
             yield f"traceml_step_worst_rank{{{where}}}", worst.worst_rank
             for phase in PHASES:

@@ -48,7 +48,22 @@ def expected(job: Job) -> list[dict[str, Any]]:
             labels = {"node": str(rank.node), "group": rank.group, "rank": str(number)}
             name = "run_rank_phase:traceml_straggler_score"
             found.append(sample(name, score, run=job.name, phase=phase, **labels))
+            found += across_nodes(job, score, {"phase": phase, "rank": str(number)}, rank.node)
     return found
+
+
+def across_nodes(job: Job, score: float, labels: dict[str, str], node: int) -> list[dict[str, Any]]:
+    """What is told of a rank that no node alone could tell."""
+    if len({rank.node for rank in job.ranks}) == 1:
+        return []
+    lost = sample(
+        "run_rank_phase:traceml_time_lost:ratio", score * TOLERATED, run=job.name, **labels
+    )
+    named = sample(
+        "run_rank_phase:traceml_straggler_across_nodes",
+        min(int(score), 2), run=job.name, node=str(node), **labels,
+    )  # fmt: skip
+    return [lost, named] if score >= 1 else [lost]
 
 
 def test_the_jobs_are_of_many_kinds() -> None:
@@ -79,6 +94,33 @@ def test_medians_worst_ranks_and_culprits_are_those_of_one_sidecar_over_all_rank
         for job in JOBS
     ]
     tested = run_tests(promtool, tmp_path, [DEPLOY / "traceml-recording.yml"], tests)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_of_ranks_without_series_of_their_own_their_nodes_tell(
+    promtool: str, tmp_path: Path
+) -> None:
+    nodes = {
+        f'{name}{{run="job",instance="{node}:1"{labels}}}': constant(value)
+        for node, value in ((0, 0.2), (1, 0.3))
+        for name, labels in (
+            ("traceml_step_median_seconds", ""),
+            ("traceml_phase_median_seconds", ',phase="forward"'),
+        )
+    }
+    found = [
+        sample("run:traceml_step_median_seconds", 0.3, run="job"),
+        sample("run_phase:traceml_phase_median_seconds", 0.3, run="job", phase="forward"),
+        sample("run_phase:traceml_phase_share_ratio", 1, run="job", phase="forward"),
+    ]
+    test = {
+        "interval": "1m",
+        "input_series": given(nodes),
+        "promql_expr_test": [
+            {"expr": '{__name__=~"run.*:.+"}', "eval_time": "2m", "exp_samples": found}
+        ],
+    }
+    tested = run_tests(promtool, tmp_path, [DEPLOY / "traceml-recording.yml"], [test])
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 

@@ -16,9 +16,27 @@ RECORDING_GROUPS: Groups = {"traceml-recording": RECORDING}
 ALERT_GROUPS: Groups = dict(ALERTS)
 
 
+_RESOURCE = """\
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: {name}
+spec:
+"""
+
+
 def document(groups: Groups, options: Options) -> str:
     """A rule file."""
-    lines = [_HEAD, "groups:\n"]
+    return _HEAD + _groups(groups, options)
+
+
+def resource(groups: Groups, options: Options, name: str = "traceml") -> str:
+    """The same for the Prometheus operator, which takes rules from Kubernetes."""
+    return _HEAD + _RESOURCE.format(name=name) + indent(_groups(groups, options), "  ")
+
+
+def _groups(groups: Groups, options: Options) -> str:
+    lines = ["groups:\n"]
     for name, rules in groups.items():
         lines.append(f"  - name: {name}\n    rules:\n")
         lines.extend(_item(_fields(rule, options)) for rule in rules)

@@ -1,21 +1,26 @@
 """Writes what is made from the rules: `python -m traceml.publish.rules.generate`.
 
-The rule files in `deploy/prometheus`, and the tables in `docs/alerting.md`.
+The rule files in `deploy/prometheus`, the resource in `deploy/kubernetes`, and the tables in
+`docs/alerting.md`.
 """
 
 import re
 from pathlib import Path
 
 from traceml.publish.rules.alerts import ALERTS
-from traceml.publish.rules.document import ALERT_GROUPS, RECORDING_GROUPS, document
+from traceml.publish.rules.document import ALERT_GROUPS, RECORDING_GROUPS, document, resource
 from traceml.publish.rules.options import Options
 from traceml.publish.rules.recording import RECORDING
+from traceml.publish.rules.selector import Selector
 
 _ROOT = Path(__file__).parents[3]
 DEPLOY = _ROOT / "deploy" / "prometheus"
+KUBERNETES = _ROOT / "deploy" / "kubernetes"
 PAGE = _ROOT / "docs" / "alerting.md"
 
 _DEFAULTS = Options()
+# A Job's name names its run, and is unique in its namespace only.
+_BY_NAMESPACE = Options(selector=Selector.parse('namespace!=""'))
 
 
 def files() -> dict[Path, str]:
@@ -23,6 +28,9 @@ def files() -> dict[Path, str]:
     return {
         DEPLOY / "traceml-recording.yml": document(RECORDING_GROUPS, _DEFAULTS),
         DEPLOY / "traceml-alerts.yml": document(ALERT_GROUPS, _DEFAULTS),
+        KUBERNETES / "prometheusrule.yaml": resource(
+            {**RECORDING_GROUPS, **ALERT_GROUPS}, _BY_NAMESPACE
+        ),
         PAGE: page(PAGE.read_text(encoding="utf-8")),
     }
 

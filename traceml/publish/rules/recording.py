@@ -8,6 +8,7 @@ from textwrap import indent
 
 from traceml.publish.rules.rule import RecordingRule
 
+_SEVERAL_NODES = "and on ($run) count by ($run) (traceml_ranks_expected) > 1"
 _FLOOR_SECONDS = 0.001  # as in the sidecar's policy: shorter differences are nobody's problem
 
 
@@ -18,6 +19,23 @@ def lower_median(series: str, by: str) -> str:
         f"  {series}\n"
         f"  <= on ({by}) group_left ()\n"
         f"  quantile by ({by}) (0.5, {series})\n"
+        ")"
+    )
+
+
+def _or_of_nodes(ranks: str, nodes: str) -> str:
+    """Of all ranks, or where these have no series of their own, of the slowest node."""
+    return f"{ranks}\nor\n{nodes}"
+
+
+def _lost(by: str, within: str, score: str) -> str:
+    """What is lost on a node, or on several, whatever is more."""
+    return (
+        f"max by ({by}) (\n"
+        f"  {within}\n"
+        "  or\n"
+        f"  label_replace(\n    {score} * $lost_share\n    {_SEVERAL_NODES},\n"
+        '    "over", "nodes", "", ""\n  )\n'
         ")"
     )
 
@@ -144,13 +162,19 @@ RECORDING: tuple[RecordingRule, ...] = (
     RecordingRule(
         "run:traceml_step_median_seconds",
         "Step time of the median rank of all nodes.",
-        lower_median("traceml_rank_step_seconds", "$run"),
+        _or_of_nodes(
+            lower_median("traceml_rank_step_seconds", "$run"),
+            "max by ($run) (traceml_step_median_seconds)",
+        ),
     ),
     *_worst("Step time", "$run"),
     RecordingRule(
         "run_phase:traceml_phase_median_seconds",
         "Time of the median rank of all nodes in a phase.",
-        lower_median("traceml_rank_phase_seconds", "$run, phase"),
+        _or_of_nodes(
+            lower_median("traceml_rank_phase_seconds", "$run, phase"),
+            "max by ($run, phase) (traceml_phase_median_seconds)",
+        ),
     ),
     *_worst("Time in a phase", "$run, phase"),
     RecordingRule(
@@ -216,6 +240,31 @@ RECORDING: tuple[RecordingRule, ...] = (
         "The same for all ranks of a node together, of the node that lost the most.",
         "max by ($run) (\n"
         "  sum by ($sidecar) (rate(traceml_straggler_lost_seconds_total[$rate_window]))\n"
+        ")",
+    ),
+    RecordingRule(
+        "run_rank_phase:traceml_time_lost:ratio",
+        "Share of a step that is lost to this rank, by phase: what its own node measured, or what "
+        "it exceeds the ranks of all nodes by.",
+        _lost(
+            "$run, rank, phase",
+            "run_rank_phase:traceml_straggler_lost:ratio",
+            "run_rank_phase:traceml_straggler_score",
+        ),
+    ),
+    RecordingRule(
+        "run:traceml_time_lost:ratio",
+        "The same for the job: of the node that loses the most, or over all nodes.",
+        _lost("$run", "run:traceml_straggler_lost:ratio", "run_rank:traceml_straggler_score"),
+    ),
+    RecordingRule(
+        "run_rank_phase:traceml_straggler_across_nodes",
+        "A rank that holds back other nodes, and whose own node does not say so: 1 where it "
+        "exceeds what is tolerated, 2 where it does so twice.",
+        "max by ($run, node, rank, phase) (\n"
+        "  clamp_max(floor(run_rank_phase:traceml_straggler_score), 2) >= 1\n"
+        f"  {_SEVERAL_NODES}\n"
+        '  unless on ($run, rank) traceml_diagnosis_info{state=~".*STRAGGLER"}\n'
         ")",
     ),
 )

@@ -60,7 +60,8 @@ def _across_nodes(severity: Severity, score: int) -> Alert:
         keep="$after_critical" if severity == "critical" else "$after",
         summary="Rank {{ $labels.rank }} on node {{ $labels.node }} of run {{ $labels.run }} holds "
         f"back the other nodes in {_ITS_PHASES}",
-        description="Its own work exceeds that of the other nodes' ranks by "
+        description=f"The own work of rank {{{{ $labels.rank }}}}{WHERE} exceeds that of the other "
+        "nodes' ranks by "
         '{{ $value | printf "%.1f" }} times the tolerated $lost_percent of a step, and they wait '
         "for it. Next: if all ranks of the node are named, look at the machine (clocks, cooling, "
         "other jobs, storage), else at the rank.",
