@@ -28,8 +28,8 @@ demo: $(READY)
 
 test: $(READY)
 	sh .ci/packages
-	$(BIN)/pytest -n 2 -m "not alone"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest -n 2 -m "not alone" --durations=15
+	$(BIN)/pytest -m alone --durations=15
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -44,6 +44,7 @@ generate: $(READY)
 	$(BIN)/python -m traceml.publish.reference
 	$(BIN)/python -m traceml.report.schema
 	$(BIN)/python -m traceml.publish.rules.generate
+	$(BIN)/python -m traceml.publish.dashboards.generate
 	$(BIN)/pytest -q tests/publish/test_golden.py --regenerate
 
 clean:

@@ -21,6 +21,14 @@ def launcher(tmp_path: Path) -> Iterator[Launcher]:
 
 
 @pytest.fixture
+def hold(tmp_path: Path) -> Path:
+    """A file for as long as which the training goes on."""
+    file = tmp_path / "hold"
+    file.touch()
+    return file
+
+
+@pytest.fixture
 def promtool() -> str:
     return require_program("promtool")
 

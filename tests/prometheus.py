@@ -51,11 +51,18 @@ def running(
             targets=targets,
         )
     )
+    with started(program, config) as server:
+        yield server
+
+
+@contextmanager
+def started(program: str, config: Path) -> Iterator[str]:
+    """Prometheus with this configuration; yields its address."""
     with bind("127.0.0.1", 0) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [program, f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
-         f"--web.listen-address=127.0.0.1:{port}"],
+        [program, f"--config.file={config}", f"--storage.tsdb.path={config.parent / 'tsdb'}",
+         f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=exemplar-storage"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -72,6 +79,10 @@ def loaded(server: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def query(server: str, expression: str) -> list[dict[str, Any]]:
-    url = f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-    answer: list[dict[str, Any]] = json.loads(fetch(url))["data"]["result"]
+    answer: list[dict[str, Any]] = ask(server, "query", query=expression)["result"]
     return answer
+
+
+def ask(server: str, path: str, **given: str | float) -> Any:
+    """What Prometheus's API says of this."""
+    return json.loads(fetch(f"{server}/api/v1/{path}?{urllib.parse.urlencode(given)}"))["data"]

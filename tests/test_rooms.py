@@ -1,6 +1,7 @@
 """The rooms of the house, and the doors between them."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ PACKAGE = Path(traceml.__file__).parent
 GENERATED = PACKAGE / "wire" / "telemetry_pb2.py"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 WITH_TORCH = ("rank", "integrations")
+DASHBOARDS = PACKAGE / "publish" / "dashboards"  # for developers, whose Python is 3.11 or later
 MAX_LINES = 400
 
 # What each of these rooms may import of traceml, with all that is below it.
@@ -59,6 +61,7 @@ def test_everything_but_the_rank_is_importable_where_torch_is_not_installed() ->
         ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
         for source in SOURCES
         if room_of(source) not in (*WITH_TORCH, "decorators.py") and source.stem != "__main__"
+        if source.parent != DASHBOARDS or importlib.util.find_spec("grafana_foundation_sdk")
     ]
     code = "import sys, importlib; sys.modules['torch'] = None\n"
     code += "for name in sys.argv[1:]: importlib.import_module(name)"
@@ -72,6 +75,12 @@ def test_a_room_imports_only_through_its_doors(source: Path) -> None:
     ours = [name for name in imports_of(source) if name.split(".")[0] == "traceml"]
     doors = DOORS[room_of(source)]
     assert [name for name in ours if not any(is_open(door, name) for door in doors)] == []
+
+
+def test_no_other_room_needs_what_only_the_dashboards_are_made_with() -> None:
+    needed = ("grafana_foundation_sdk", "traceml.publish.dashboards")
+    others = [source for source in SOURCES if source.parent != DASHBOARDS]
+    assert [s for s in others if any(is_open(n, i) for i in imports_of(s) for n in needed)] == []
 
 
 @each_source
