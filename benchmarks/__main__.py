@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import compare, otlp, peer, sidecar, step
+from benchmarks import compare, job, otlp, peer, sidecar, step
 from benchmarks.accuracy import beside
 from benchmarks.accuracy import command as accuracy
 from benchmarks.machine import describe, load
@@ -18,8 +18,9 @@ COSTS: dict[str, Callable[[bool], Iterator[Table]]] = {
     "otlp": otlp.tables,
 }
 # These take long, and run only where they are named.
-ACCURACY, BESIDE, COMPARE = "accuracy", "accuracy-peer", "compare"
-NAMES = (*COSTS, ACCURACY, BESIDE, COMPARE)
+SIMPLE = {**COSTS, "accuracy-peer": beside.tables, "job": job.tables}
+ACCURACY, COMPARE = "accuracy", "compare"  # have options of their own
+NAMES = (*SIMPLE, ACCURACY, COMPARE)
 
 
 def main() -> int:
@@ -60,7 +61,7 @@ def _tables(name: str, parsed: argparse.Namespace) -> Iterator[Table]:
         return accuracy.tables(chosen)
     if name == COMPARE:
         return compare.tables(parsed.quick, parsed.keep, parsed.only)
-    return beside.tables(parsed.quick) if name == BESIDE else COSTS[name](parsed.quick)
+    return SIMPLE[name](parsed.quick)
 
 
 if __name__ == "__main__":

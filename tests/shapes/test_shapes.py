@@ -12,12 +12,17 @@ from tests.shapes import loaders, loops, parallel, public
 from tests.shapes.shape import PLANTED, SCRIPTS, Shape
 from traceml.sidecar.listen import bind
 
-pytestmark = pytest.mark.alone
-
 SHAPES = [*loops.SHAPES, *loaders.SHAPES, *parallel.SHAPES, *public.SHAPES]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
+def marks(shape: Shape) -> list[pytest.MarkDecorator]:
+    """Several processes have no core left for another test beside them."""
+    return [pytest.mark.alone] if shape.ranks > 1 else []
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, id=shape.name, marks=marks(shape)) for shape in SHAPES]
+)
 def test_the_shape_is_traced_and_left_as_it_is(
     launcher: Launcher, plain_output: Callable[[Shape], str], shape: Shape
 ) -> None:
