@@ -1,5 +1,9 @@
+import pytest
+
 from tests.builders import (
     Clock,
+    Process,
+    end,
     look,
     start_ranks,
     tell,
@@ -68,3 +72,40 @@ def test_a_silent_rank_reports_again_with_its_next_heartbeat(
     assert not collector.is_anyone_reporting()
     process.beat()
     assert collector.is_anyone_reporting()
+
+
+def beat(process: Process, phase: str, step: int = 30) -> None:
+    process.heartbeat = pb.Heartbeat(step=step, phase=phase)
+    process.beat()
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+def test_a_rank_that_is_told_to_end_was_where_it_hung(
+    collector: Collector, clock: Clock, says_goodbye: bool
+) -> None:
+    (process,) = start_ranks(collector, 1)
+    beat(process, "optimizer", step=29)
+    beat(process, "dataloader")
+    clock.advance(5.0)
+    beat(process, "dataloader")
+    beat(process, "other")  # it leaves the loader with an exception
+    clock.advance(1.0)
+    assert look(collector).ranks[0].phase == "other"
+    beat(process, "other")
+    if says_goodbye:
+        process.goodbye()
+    end(collector, "interrupted")
+    assert look(collector).ranks[0].phase == "dataloader"
+
+
+def test_a_rank_that_goes_on_was_where_it_ended(collector: Collector, clock: Clock) -> None:
+    (process,) = start_ranks(collector, 1)
+    beat(process, "dataloader")
+    clock.advance(5.0)
+    beat(process, "forward")
+    clock.advance(6.0)
+    process.goodbye()
+    assert look(collector).ranks[0].phase == "forward"
+    beat(process, "optimizer", step=31)
+    process.goodbye()
+    assert look(collector).ranks[0].phase == "optimizer"

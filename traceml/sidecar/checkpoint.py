@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.frames import framed, read_frames
 
-FORMAT = 4  # raise it when an attribute of a saved class comes, goes or changes its meaning
+FORMAT = 5  # raise it when an attribute of a saved class comes, goes or changes its meaning
 
 _COMPRESSION = 1  # histograms are mostly zeros: the fastest level takes most of them
 _MESSAGES = {kind.__name__: kind for kind in (pb.Identity, pb.Heartbeat, pb.Sampled)}

@@ -255,6 +255,8 @@ class Collector:
         """The run is over; what a rank has left may still be taken."""
         self._state, self._ended_at = ended.state, now
         self._exit_code = ended.exit_code if ended.HasField("exit_code") else None
+        for rank in self._sessions.ranks.values():
+            rank.settle()
 
     def _excuse(self, number: int, now: float) -> None:
         if self._aligner is None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.whereabouts import Whereabouts
 from traceml.snapshot import RankState
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
@@ -36,6 +37,7 @@ class Rank:
         self.stepped_at = 0.0  # when it last told a step
         self._session_records = 0
         self._heartbeat: pb.Heartbeat | None = None
+        self._where = Whereabouts()
         self._steps = 0
         self._phase_ns = np.zeros(len(PHASES))
         self._phase_seen = np.zeros(len(PHASES), dtype=bool)
@@ -59,6 +61,7 @@ class Rank:
         self.parted = False
         self._session_records = 0
         self._heartbeat = None
+        self._where = Whereabouts()
         self._cpu_marks = []
 
     def hear(self, request: pb.PushRequest | pb.GoodbyeRequest, now: float) -> None:
@@ -67,6 +70,7 @@ class Rank:
         if not request.HasField("heartbeat"):
             return
         self._heartbeat = heartbeat = request.heartbeat
+        self._where.hear(heartbeat.step, heartbeat.phase, now)
         recent = [mark for mark in self._cpu_marks if now - mark[0] <= CPU_SECONDS]
         self._cpu_marks = [*recent, (now, heartbeat.cpu_seconds)]
         before = self._lost_before
@@ -74,14 +78,14 @@ class Rank:
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
 
     def part(self, request: pb.GoodbyeRequest, now: float) -> None:
-        """Take its last words. Where it was before it was told to end says more than where it
-        ended, if it has done no step since.
-        """
-        before = self._heartbeat
+        """Take its last words."""
         self.hear(request, now)
         self.parted = True
-        if before is not None and self._heartbeat is not None and before.step == self.step:
-            self._heartbeat.phase = before.phase
+        self.settle()
+
+    def settle(self) -> None:
+        """It has ended, or the run has: from now on tell what it was busy with before."""
+        self._where.settle(self.seen_at)
 
     def acknowledge(self, batch: pb.Batch, now: float) -> None:
         """Take note of a batch, and of records before it that never came here."""
@@ -129,12 +133,12 @@ class Rank:
     @property
     def step(self) -> int:
         """The step under way, when it was last heard of."""
-        return self._heartbeat.step if self._heartbeat is not None else 0
+        return self._where.step
 
     @property
     def phase(self) -> str:
-        """The phase it was in then."""
-        return self._heartbeat.phase if self._heartbeat is not None else ""
+        """The phase it was in then; once it has ended, the one it was in for longest."""
+        return self._where.phase
 
     @property
     def cpu_cores(self) -> float | None:
