@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from multiprocessing.queues import Queue
 from queue import SimpleQueue
 from typing import Any
@@ -46,29 +46,35 @@ class Ranks:
             for rank, client in enumerate(self._clients)
         )
 
-    def push(self, steps: int) -> list[float]:
-        """Every rank reports its next `steps` steps in one batch.
+    def push(self, steps: int, over_seconds: float = 0.0) -> list[float]:
+        """Every rank reports its next `steps` steps in one batch; in turn, over that time.
 
         Returns when all are taken: how long each rank's call took, in seconds.
         """
         self._sequence += 1
         took: SimpleQueue[float] = SimpleQueue()
-        self._settle(self._timed_push(rank, steps, took) for rank in range(self.count))
+        self._settle(self._timed_pushes(steps, over_seconds, took))
         self.step += steps
         return [took.get() for _ in range(self.count)]
 
     def push_for(
-        self, seconds: float, steps_per_tick: int, told: "Queue[list[float]] | None" = None
+        self,
+        seconds: float,
+        steps_per_tick: int,
+        told: "Queue[list[float]] | None" = None,
+        at_once: bool = False,
     ) -> None:
-        """Report in the rhythm of real senders; tell how long each rank's call took."""
+        """Report in the rhythm of real senders, which take turns unless they are to come at once;
+        tell how long each rank's call took.
+        """
         begin = time.monotonic()
         for tick in itertools.count(1):
             if tick * TICK_SECONDS > seconds:
                 return
-            took = self.push(steps_per_tick)
+            took = self.push(steps_per_tick, 0.0 if at_once else TICK_SECONDS)
             if told is not None:
                 told.put(took)
-            time.sleep(max(0.0, begin + tick * TICK_SECONDS - time.monotonic()))
+            _sleep_until(begin + tick * TICK_SECONDS)
 
     def request(self, rank: int, steps: int) -> pb.PushRequest:
         """What a rank would send for its next `steps` steps."""
@@ -92,6 +98,14 @@ class Ranks:
         )
         for channel in self._channels:
             channel.close()
+
+    def _timed_pushes(
+        self, steps: int, over_seconds: float, took: SimpleQueue[float]
+    ) -> Iterator[Any]:
+        begin = time.monotonic()
+        for rank in range(self.count):
+            _sleep_until(begin + rank / self.count * over_seconds)
+            yield self._timed_push(rank, steps, took)
 
     def _timed_push(self, rank: int, steps: int, took: SimpleQueue[float]) -> Any:
         request = self.request(rank, steps)
@@ -123,9 +137,15 @@ class Ranks:
             call.result()
 
 
-def feed(endpoint: str, ranks: int, steps_per_tick: int, told: "Queue[list[float]]") -> None:
+def feed(
+    endpoint: str, ranks: int, steps_per_tick: int, told: "Queue[list[float]]", at_once: bool
+) -> None:
     """Report until the process is ended."""
-    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick, told)
+    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick, told, at_once)
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
 
 
 def _values(ranks: int) -> Matrix:

@@ -26,6 +26,7 @@ _PATH = "/metrics"
 _TIMEOUT_SECONDS = 10.0
 _CHUNK_BYTES = 2**20
 
+_IN_TURN, _AT_ONCE = "in turn", "all at once"
 _COLUMNS = ("p50", "p99", "longest")
 _FORMATS = {
     "classic text": {"Accept": "text/plain;version=0.0.4"},
@@ -61,20 +62,31 @@ class Pushes:
 
 def table(rounds: int) -> Table:
     """What scrapers wait, and what the ranks wait for their answers beside them."""
-    rows = []
-    with running_sidecar(RANKS, SNAPSHOT_SECONDS) as sidecar, _reporting(sidecar) as pushes:
+    rows = [
+        [reports, *row]
+        for reports in (_IN_TURN, _AT_ONCE)
+        for row in _rows(rounds, at_once=reports == _AT_ONCE)
+    ]
+    waits = (*_COLUMNS, *(f"a push: {name}" for name in _COLUMNS))
+    columns = ("ranks report", "scrapers ask for", "body, bytes", *waits)
+    return Table("Scrapes", _how(rounds), columns, rows)
+
+
+def _rows(rounds: int, at_once: bool) -> Iterator[list[str]]:
+    with (
+        running_sidecar(RANKS, SNAPSHOT_SECONDS) as sidecar,
+        _reporting(sidecar, at_once) as pushes,
+    ):
         time.sleep(_FILL_SECONDS)
         pushes.since_last_asked()
         progress("sidecar: no scrapers")
         time.sleep(rounds * SNAPSHOT_SECONDS)
-        rows.append(["nobody", "-", "-", "-", "-", *_cells(pushes.since_last_asked())])
+        yield ["nothing", "-", "-", "-", "-", *_cells(pushes.since_last_asked())]
         for name, headers in _FORMATS.items():
             progress(f"sidecar: {SCRAPERS} scrapers, {rounds} rounds, {name}")
             scrapes = scrape(sidecar.port, headers, rounds)
             body, waits = str(scrapes.body_bytes), _cells(scrapes.seconds)
-            rows.append([name, body, *waits, *_cells(pushes.since_last_asked())])
-    columns = ("asked for", "body, bytes", *_COLUMNS, *(f"a push: {name}" for name in _COLUMNS))
-    return Table("Scrapes", _how(rounds), columns, rows)
+            yield [name, body, *waits, *_cells(pushes.since_last_asked())]
 
 
 def _cells(seconds: Sequence[float]) -> list[str]:
@@ -84,7 +96,7 @@ def _cells(seconds: Sequence[float]) -> list[str]:
 def _how(rounds: int) -> str:
     return (
         f"{RANKS} simulated ranks report {STEPS_PER_TICK / TICK_SECONDS:.0f} steps a second each, "
-        "all of them at the same moment, from a process of their own. "
+        "from a process of their own: in turn, as real ones do, then all at the same moment. "
         f"{SCRAPERS} scrapers ask for /metrics at the same moment over connections kept open, "
         f"{rounds} rounds, {SNAPSHOT_SECONDS} s apart. A new Snapshot is made as often (four "
         "times the default), so that every round also pays for rendering. From the request to "
@@ -93,11 +105,11 @@ def _how(rounds: int) -> str:
 
 
 @contextmanager
-def _reporting(sidecar: Running) -> Iterator[Pushes]:
+def _reporting(sidecar: Running, at_once: bool) -> Iterator[Pushes]:
     """Ranks that report meanwhile, from a process of their own: no lock is shared with us."""
     context = multiprocessing.get_context("spawn")
     told: Queue[list[float]] = context.Queue()
-    arguments = (sidecar.endpoint, RANKS, STEPS_PER_TICK, told)
+    arguments = (sidecar.endpoint, RANKS, STEPS_PER_TICK, told, at_once)
     feeder = context.Process(target=feed, args=arguments, daemon=True)
     feeder.start()
     try:

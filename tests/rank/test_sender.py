@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import make_identity
 from tests.launching import eventually
@@ -182,7 +184,7 @@ def test_an_answer_knows_of_every_step_before_the_question(
     endpoint: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(senders, "TICK_SECONDS", 60.0)  # nobody looks unless asked to
+    monkeypatch.setattr(senders, "TICK_SECONDS", 1e9)  # nobody looks unless asked to
     with serving(new_collector(), endpoint):
         sender = start()
         for steps in (3, 10, 25):
@@ -312,3 +314,17 @@ def test_a_record_holds_the_devices_times_and_peaks_beside_the_cpus(
     assert 0 < told["step_ns"] < told["device_step_ns"]
     assert (told["allocated_bytes"], told["reserved_bytes"]) == (2, 3)
     assert sender._heartbeat().allocation_retries == 4
+
+
+@given(
+    st.integers(1, 64).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))),
+    st.floats(0.0, 1e8),
+)
+def test_ranks_look_once_in_a_tick_and_each_in_its_own_part_of_it(
+    place: tuple[int, int], now: float
+) -> None:
+    ranks, rank = place
+    due = senders.next_turn(now, rank / ranks)
+    assert 0.0 <= due - now <= senders.TICK_SECONDS + 1e-6
+    in_tick = due / senders.TICK_SECONDS - rank / ranks
+    assert in_tick == pytest.approx(round(in_tick), abs=1e-6)

@@ -44,6 +44,15 @@ class _Question:
         self.answered = threading.Event()
 
 
+def next_turn(now: float, turn: float) -> float:
+    """When a rank looks next, once in each tick.
+
+    The ranks of a node share this clock, and each has its own part of the tick (0 to 1): if all
+    reported at the same moment, each would wait for the others, and scrapers for them all.
+    """
+    return now + TICK_SECONDS - (now - turn * TICK_SECONDS) % TICK_SECONDS
+
+
 class Sender(threading.Thread):
     """Sends, keeps what is not acknowledged, sends again; never raises, never prints."""
 
@@ -66,6 +75,7 @@ class Sender(threading.Thread):
         self._channel = channel
         self._client = Client(channel)
         self._identity = identity
+        self._turn = identity.local_rank / max(identity.local_world_size, 1)
         self._session = uuid4().hex
         self._backlog: deque[pb.Batch] = deque()
         self._backlog_records = 0
@@ -165,7 +175,7 @@ class Sender(threading.Thread):
         self._gate.release()
 
     def _collect(self) -> None:
-        self._collect_at = monotonic() + TICK_SECONDS
+        self._collect_at = next_turn(monotonic(), self._turn)
         self._memory = memory.read(self._device)
         self._keep(self._clocks.feed(*self._recorder.take()))
         if self._deadline is not None and not self._settled:
