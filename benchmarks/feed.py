@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from traceml.rank.channel import open_channel
+from traceml.rank.turns import report_seconds
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, VALUES, Matrix, Records, encode
 from traceml.wire.service import Client
 
 CALL_SECONDS = 10.0
-TICK_SECONDS = 0.25  # as often as a real sender sends
 
 # Of a step of about 1 ms, nanoseconds. Nothing is copied to a device on a CPU.
 _PHASE_NS = {
@@ -36,6 +36,7 @@ class Ranks:
 
     def __init__(self, endpoint: str, count: int) -> None:
         self.count = count
+        self.period_seconds = report_seconds(count)
         self.step = 0
         self._sequence = 0
         self._values = _values(count)
@@ -58,23 +59,17 @@ class Ranks:
         return [took.get() for _ in range(self.count)]
 
     def push_for(
-        self,
-        seconds: float,
-        steps_per_tick: int,
-        told: "Queue[list[float]] | None" = None,
-        at_once: bool = False,
+        self, seconds: float, steps_a_second: float, told: "Queue[list[float]] | None" = None
     ) -> None:
-        """Report in the rhythm of real senders, which take turns unless they are to come at once;
-        tell how long each rank's call took.
-        """
-        begin = time.monotonic()
-        for tick in itertools.count(1):
-            if tick * TICK_SECONDS > seconds:
+        """Report as often as real senders, and in turn; tell how long each rank's call took."""
+        begin, steps = time.monotonic(), round(steps_a_second * self.period_seconds)
+        for end in itertools.count(begin + self.period_seconds, self.period_seconds):
+            if end - begin > seconds:
                 return
-            took = self.push(steps_per_tick, 0.0 if at_once else TICK_SECONDS)
+            took = self.push(steps, self.period_seconds)
             if told is not None:
                 told.put(took)
-            _sleep_until(begin + tick * TICK_SECONDS)
+            _sleep_until(end)
 
     def request(self, rank: int, steps: int) -> pb.PushRequest:
         """What a rank would send for its next `steps` steps."""
@@ -137,11 +132,9 @@ class Ranks:
             call.result()
 
 
-def feed(
-    endpoint: str, ranks: int, steps_per_tick: int, told: "Queue[list[float]]", at_once: bool
-) -> None:
+def feed(endpoint: str, ranks: int, steps_a_second: float, told: "Queue[list[float]]") -> None:
     """Report until the process is ended."""
-    Ranks(endpoint, ranks).push_for(math.inf, steps_per_tick, told, at_once)
+    Ranks(endpoint, ranks).push_for(math.inf, steps_a_second, told)
 
 
 def _sleep_until(moment: float) -> None:

@@ -26,7 +26,7 @@ from traceml.sidecar.listen import bind
 
 RANKS_PER_NODE = 8
 JOBS = (8, 64, 256, 1024)
-STEPS_PER_TICK = 3  # 12 steps a second on each rank
+STEPS_A_SECOND = 12.0  # on each rank
 SCRAPE_SECONDS = 15
 
 _RULES = ROOT / "deploy" / "prometheus"
@@ -44,7 +44,7 @@ def tables(quick: bool) -> Iterator[Table]:
     with running_sidecar(RANKS_PER_NODE) as sidecar, _nodes(sidecar.port) as nodes:
         ranks = Ranks(sidecar.endpoint, RANKS_PER_NODE)
         threading.Thread(
-            target=ranks.push_for, args=(float("inf"), STEPS_PER_TICK), daemon=True
+            target=ranks.push_for, args=(float("inf"), STEPS_A_SECOND), daemon=True
         ).start()
         time.sleep(SCRAPE_SECONDS)  # until the window is full
         rows = [_row(job, nodes, seconds) for job in jobs]

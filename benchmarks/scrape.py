@@ -1,6 +1,7 @@
 """Scrapers that come all at once, as several Prometheus servers would, and the ranks meanwhile."""
 
 import multiprocessing
+import random
 import selectors
 import socket
 import time
@@ -12,21 +13,20 @@ from queue import Empty
 
 import numpy as np
 
-from benchmarks.feed import TICK_SECONDS, feed
+from benchmarks.feed import feed
 from benchmarks.report import Table, progress
 from benchmarks.running import Running, running_sidecar
 
 RANKS = 64
 SCRAPERS = 10
-STEPS_PER_TICK = 3
-SNAPSHOT_SECONDS = 0.25
+STEPS_A_SECOND = 12.0
+GAP_SECONDS = (1.0, 1.5)  # a Snapshot is made each second
 
 _FILL_SECONDS = 10.0  # until the window is full
 _PATH = "/metrics"
 _TIMEOUT_SECONDS = 10.0
 _CHUNK_BYTES = 2**20
 
-_IN_TURN, _AT_ONCE = "in turn", "all at once"
 _COLUMNS = ("p50", "p99", "longest")
 _FORMATS = {
     "classic text": {"Accept": "text/plain;version=0.0.4"},
@@ -62,31 +62,20 @@ class Pushes:
 
 def table(rounds: int) -> Table:
     """What scrapers wait, and what the ranks wait for their answers beside them."""
-    rows = [
-        [reports, *row]
-        for reports in (_IN_TURN, _AT_ONCE)
-        for row in _rows(rounds, at_once=reports == _AT_ONCE)
-    ]
-    waits = (*_COLUMNS, *(f"a push: {name}" for name in _COLUMNS))
-    columns = ("ranks report", "scrapers ask for", "body, bytes", *waits)
-    return Table("Scrapes", _how(rounds), columns, rows)
-
-
-def _rows(rounds: int, at_once: bool) -> Iterator[list[str]]:
-    with (
-        running_sidecar(RANKS, SNAPSHOT_SECONDS) as sidecar,
-        _reporting(sidecar, at_once) as pushes,
-    ):
+    rows = []
+    with running_sidecar(RANKS) as sidecar, _reporting(sidecar) as pushes:
         time.sleep(_FILL_SECONDS)
         pushes.since_last_asked()
         progress("sidecar: no scrapers")
-        time.sleep(rounds * SNAPSHOT_SECONDS)
-        yield ["nothing", "-", "-", "-", "-", *_cells(pushes.since_last_asked())]
+        time.sleep(rounds)
+        rows.append(["nobody", "-", "-", "-", "-", *_cells(pushes.since_last_asked())])
         for name, headers in _FORMATS.items():
             progress(f"sidecar: {SCRAPERS} scrapers, {rounds} rounds, {name}")
             scrapes = scrape(sidecar.port, headers, rounds)
             body, waits = str(scrapes.body_bytes), _cells(scrapes.seconds)
-            yield [name, body, *waits, *_cells(pushes.since_last_asked())]
+            rows.append([name, body, *waits, *_cells(pushes.since_last_asked())])
+    columns = ("asked for", "body, bytes", *_COLUMNS, *(f"a push: {name}" for name in _COLUMNS))
+    return Table("Scrapes", _how(rounds), columns, rows)
 
 
 def _cells(seconds: Sequence[float]) -> list[str]:
@@ -95,21 +84,22 @@ def _cells(seconds: Sequence[float]) -> list[str]:
 
 def _how(rounds: int) -> str:
     return (
-        f"{RANKS} simulated ranks report {STEPS_PER_TICK / TICK_SECONDS:.0f} steps a second each, "
-        "from a process of their own: in turn, as real ones do, then all at the same moment. "
-        f"{SCRAPERS} scrapers ask for /metrics at the same moment over connections kept open, "
-        f"{rounds} rounds, {SNAPSHOT_SECONDS} s apart. A new Snapshot is made as often (four "
-        "times the default), so that every round also pays for rendering. From the request to "
-        "the last byte, in milliseconds; a push from a rank's call to the sidecar's answer."
+        f"{RANKS} simulated ranks report {STEPS_A_SECOND:.0f} steps a second each, in turn and as "
+        "often as real ones, from a process of their own, to a sidecar as `traceml run` starts "
+        f"it. {SCRAPERS} scrapers ask for /metrics at the same moment over connections kept open, "
+        f"{rounds} rounds, each {GAP_SECONDS[0]:.1f} to {GAP_SECONDS[1]:.1f} s after the one "
+        "before: so every round meets another Snapshot and pays for rendering it, and many are "
+        "answered while one is made. From the request to the last byte, in milliseconds; a push "
+        "from a rank's call to the sidecar's answer."
     )
 
 
 @contextmanager
-def _reporting(sidecar: Running, at_once: bool) -> Iterator[Pushes]:
+def _reporting(sidecar: Running) -> Iterator[Pushes]:
     """Ranks that report meanwhile, from a process of their own: no lock is shared with us."""
     context = multiprocessing.get_context("spawn")
     told: Queue[list[float]] = context.Queue()
-    arguments = (sidecar.endpoint, RANKS, STEPS_PER_TICK, told, at_once)
+    arguments = (sidecar.endpoint, RANKS, STEPS_A_SECOND, told)
     feeder = context.Process(target=feed, args=arguments, daemon=True)
     feeder.start()
     try:
@@ -129,8 +119,9 @@ def scrape(port: int, headers: Mapping[str, str], rounds: int) -> Scrapes:
         for scraper in scrapers:
             stack.callback(scraper.connection.close)
         _ask_all(scrapers)  # connects
+        gaps = random.Random(0)
         for _ in range(rounds):
-            time.sleep(SNAPSHOT_SECONDS)
+            time.sleep(gaps.uniform(*GAP_SECONDS))
             scrapes.seconds += _ask_all(scrapers)
         scrapes.body_bytes = scrapers[0].body_bytes
     return scrapes

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks import scrape
-from benchmarks.feed import TICK_SECONDS, Ranks
+from benchmarks.feed import Ranks
 from benchmarks.report import Table, mebibytes, progress
 from benchmarks.running import running_sidecar
+from traceml.rank.turns import report_seconds
 
 RANKS = 8
-BATCH = 312  # a tick's worth of a rank's steps when 8 ranks together make 10 000 a second
+BATCH = 312
+PACE = 1_250.0  # steps of a rank in a second, when 8 ranks together make 10 000
 MARKS = (100_000, 500_000, 1_000_000)  # rank-steps at which memory is read
 LONG = 8_000_000  # rank-steps of a run whose end is timed as well
 
@@ -88,9 +90,9 @@ def _paced_share(seconds: float) -> tuple[float, float]:
     progress(f"sidecar: 10 000 rank-steps a second for {seconds:.0f} s")
     with running_sidecar(RANKS) as sidecar:
         ranks = Ranks(sidecar.endpoint, RANKS)
-        ranks.push_for(1.0, BATCH)
+        ranks.push_for(1.0, PACE)
         first, begin, cpu_begin = ranks.step, time.monotonic(), sidecar.cpu_seconds()
-        ranks.push_for(seconds, BATCH)
+        ranks.push_for(seconds, PACE)
         took = time.monotonic() - begin
         share = (sidecar.cpu_seconds() - cpu_begin) / took
         ranks.close()
@@ -103,9 +105,9 @@ def _load_table(load: Load, long: Load, paced: tuple[float, float], size: Size) 
         f"A sidecar process as `traceml run` starts it, fed by {RANKS} simulated ranks over its "
         f"unix socket, each with its own gRPC channel and one call of {BATCH} records in flight. "
         f"First {load.rank_steps} rank-steps as fast as it takes them, then for "
-        f"{size.paced_seconds:.0f} s in the rhythm of real senders ({1 / TICK_SECONDS:.0f} "
-        "batches a rank and second). CPU is user and system time of the process, snapshots and "
-        "all; memory is its resident set; the end is timed from the launcher's word to the time "
+        f"{size.paced_seconds:.0f} s as often as real senders, and in turn "
+        f"({1 / report_seconds(RANKS):.0f} batches a rank and second). CPU is user and system time "
+        "of the process, snapshots and all; memory is its resident set; the end is timed from the launcher's word to the time "
         "stamp of `final_summary.html`, the last of its files, and to the end of the process. The "
         "longer run is another one, of which only memory and end are told."
     )

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.builders import make_identity
 from tests.launching import eventually
@@ -17,6 +15,7 @@ from tests.rank.stream import Training
 from tests.rank.tape import Tape
 from tests.serving import serving
 from traceml.rank import sender as senders
+from traceml.rank import turns
 from traceml.rank.channel import open_channel
 from traceml.rank.events import NOBODY, SCOPE, Recorder
 from traceml.rank.memory import Memory
@@ -42,6 +41,7 @@ def endpoint(tmp_path: Path) -> str:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr(senders, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(turns, "SHORTEST_SECONDS", 0.02)
     monkeypatch.setattr(senders, "BACKOFF_SECONDS", (0.02, 0.1))
     recorder = Recorder()
     recorder.note(SCOPE)
@@ -185,6 +185,8 @@ def test_an_answer_knows_of_every_step_before_the_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(senders, "TICK_SECONDS", 1e9)  # nobody looks unless asked to
+    monkeypatch.setattr(turns, "LONGEST_SECONDS", 1e9)
+    monkeypatch.setattr(turns, "SHORTEST_SECONDS", 1e9)
     with serving(new_collector(), endpoint):
         sender = start()
         for steps in (3, 10, 25):
@@ -227,6 +229,7 @@ def test_a_sidecar_that_knows_no_reports_is_not_waited_for(
     with serving(collector, endpoint):
         monkeypatch.undo()
         monkeypatch.setattr(senders, "TICK_SECONDS", 0.02)
+        monkeypatch.setattr(turns, "SHORTEST_SECONDS", 0.02)
         sender = start()
         assert sender.ask(True, seconds=FOREVER) is None
         train(recorder, 3)
@@ -316,15 +319,21 @@ def test_a_record_holds_the_devices_times_and_peaks_beside_the_cpus(
     assert sender._heartbeat().allocation_retries == 4
 
 
-@given(
-    st.integers(1, 64).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))),
-    st.floats(0.0, 1e8),
-)
-def test_ranks_look_once_in_a_tick_and_each_in_its_own_part_of_it(
-    place: tuple[int, int], now: float
+def test_what_is_not_yet_due_is_reported_together(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ranks, rank = place
-    due = senders.next_turn(now, rank / ranks)
-    assert 0.0 <= due - now <= senders.TICK_SECONDS + 1e-6
-    in_tick = due / senders.TICK_SECONDS - rank / ranks
-    assert in_tick == pytest.approx(round(in_tick), abs=1e-6)
+    monkeypatch.setattr(turns, "NODE_REPORTS_PER_SECOND", 1e-9)
+    monkeypatch.setattr(turns, "LONGEST_SECONDS", 1e9)
+    collector = new_collector()
+    with serving(collector, endpoint):
+        sender = start()
+        eventually(lambda: sender._greeted)
+        for steps in (3, 10, 25):
+            train(recorder, steps - int(recorder.scopes))
+            eventually(lambda: not recorder._entries)
+        assert completed(collector) == 0
+        assert asked(sender)["traceml/steps_completed"] == 25
+    assert sender._sequence == 1

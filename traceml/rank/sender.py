@@ -19,12 +19,13 @@ from traceml.rank.clocks import Clocks, Step
 from traceml.rank.events import Recorder
 from traceml.rank.memory import Memory
 from traceml.rank.slots import PHASE_NAMES, to_records
+from traceml.rank.turns import next_turn, report_seconds
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.left import leave, was_served
 from traceml.wire.service import Client
 
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.25  # between two looks at what the training has written down
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 5.0
 BACKOFF_SECONDS = (0.1, 2.0)
@@ -42,15 +43,6 @@ class _Question:
         self.is_due = False  # all that happened before it was asked is read
         self.answer: bytes | None = None
         self.answered = threading.Event()
-
-
-def next_turn(now: float, turn: float) -> float:
-    """When a rank looks next, once in each tick.
-
-    The ranks of a node share this clock, and each has its own part of the tick (0 to 1): if all
-    reported at the same moment, each would wait for the others, and scrapers for them all.
-    """
-    return now + TICK_SECONDS - (now - turn * TICK_SECONDS) % TICK_SECONDS
 
 
 class Sender(threading.Thread):
@@ -75,7 +67,8 @@ class Sender(threading.Thread):
         self._channel = channel
         self._client = Client(channel)
         self._identity = identity
-        self._turn = identity.local_rank / max(identity.local_world_size, 1)
+        ranks = max(identity.local_world_size, 1)
+        self._turn, self._period = identity.local_rank / ranks, report_seconds(ranks)
         self._session = uuid4().hex
         self._backlog: deque[pb.Batch] = deque()
         self._backlog_records = 0
@@ -90,6 +83,8 @@ class Sender(threading.Thread):
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
         self._collect_at = 0.0
+        self._report_at = 0.0
+        self._unreported: list[Step] = []
         self._deadline: float | None = None
         self._call: Any = None
         self._settle: Callable[[Any], None] = self._on_hello
@@ -175,12 +170,18 @@ class Sender(threading.Thread):
         self._gate.release()
 
     def _collect(self) -> None:
-        self._collect_at = next_turn(monotonic(), self._turn)
+        now = monotonic()
         self._memory = memory.read(self._device)
-        self._keep(self._clocks.feed(*self._recorder.take()))
+        self._unreported += self._clocks.feed(*self._recorder.take())
         if self._deadline is not None and not self._settled:
             self._settled = True
-            self._keep(self._clocks.finish())
+            self._unreported += self._clocks.finish()
+        is_asked = self._deadline is not None or self._question is not None
+        if is_asked or now >= self._report_at or len(self._unreported) >= BATCH_RECORDS:
+            self._report_at = next_turn(now, self._turn, self._period)
+            steps, self._unreported = self._unreported, []
+            self._keep(steps)
+        self._collect_at = min(now + TICK_SECONDS, self._report_at)
 
     def _look_for_question(self) -> None:
         """Before it is passed on, read all that the training has done before it was asked."""
