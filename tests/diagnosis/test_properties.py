@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import Clock, look, make_collector, make_records, start_ranks
@@ -68,6 +68,13 @@ def test_scaling_all_times_changes_no_state(ranks: list[Work], factor: float) ->
 
 @few
 @given(worlds, st.floats(0.0, 30.0))
+@example(
+    ranks=[
+        dict(zip(PHASES, [2.0, 32.125, 2.0, 18.0, 60.0, 5.5], strict=True)),
+        dict(zip(PHASES, [1.875, 20.1875, 2.0, 2.0, 2.0, 18.0], strict=True)),
+    ],
+    wait=1.0,
+)
 def test_more_waiting_never_changes_who_is_to_blame(ranks: list[Work], wait: float) -> None:
     before = {rank for _, rank in accused(ranks)}
     findings = step_time(scene(ranks, STEPS, exchange=0.5 + wait)).findings

@@ -155,13 +155,16 @@ class Shares:
 
     def _typical(self, phases: Sequence[str]) -> tuple[float, str] | None:
         """The median rank's time in these phases, and the largest of them; None if not measured."""
-        known = [phase for phase in phases if phase in self.statistics.phases]
-        ranks = [
-            sum(times.phases[phase] for phase in known)
-            for times in self.statistics.ranks.values()
-            if all(phase in times.phases for phase in known)
-        ]
-        if not known or not ranks:
+        medians = {
+            phase: self.statistics.phases[phase].spread.median
+            for phase in phases
+            if phase in self.statistics.phases
+        }
+        if not medians:
             return None
-        largest = max(known, key=lambda phase: self.statistics.phases[phase].spread.median)
-        return lower_median(ranks), largest
+        largest = max(medians, key=medians.__getitem__)
+        if len(medians) == 1:
+            return medians[largest], largest
+        of_ranks = [times.phases for times in self.statistics.ranks.values()]
+        sums = [sum(map(of.__getitem__, medians)) for of in of_ranks if of.keys() >= medians.keys()]
+        return (lower_median(sums), largest) if sums else None

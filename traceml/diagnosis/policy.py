@@ -1,7 +1,7 @@
 """Every threshold of the rules, each with its default and its reason."""
 
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 MIB = 2.0**20
@@ -103,9 +103,10 @@ class Policy:
     rank_cpu_cores: float = _limit(8, "HIGH_CPU: cores in use by a rank")
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        values = {name: getattr(self, name) for name in FIELDS}
+        for name, value in values.items():
             _check(name, value, FIELDS[name].metadata["within"])
-        for name, value in asdict(self).items():
+        for name, value in values.items():
             warning = name.removesuffix("_critical") + "_warning"
             if name.endswith("_critical") and value < getattr(self, warning):
                 lower = getattr(self, warning)

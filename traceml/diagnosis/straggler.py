@@ -4,15 +4,19 @@ A rank is compared with the lower median of the other ranks of its group, a real
 value, so that at two ranks the excess is not halved, nor where half of the ranks are slow.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from traceml import units
 from traceml.diagnosis.finding import STEP_TIME, Finding
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.verdict import Verdict, severity
 from traceml.snapshot import RankTimes, Statistics
+
+Group: TypeAlias = Mapping[int, Mapping[str, float]]  # seconds by rank and phase
 
 INPUT = ("dataloader", "h2d")
 COMPUTE = ("forward", "backward", "optimizer")
@@ -49,6 +53,11 @@ class Excess:
     late_ratio: float
 
 
+NO_EXCESS = Excess(
+    rank=-1, phase="", seconds=0.0, value_seconds=0.0, others_seconds=0.0, late_ratio=0.0
+)
+
+
 def lower_median(values: Sequence[float]) -> float:
     """A median that is one of the values."""
     return sorted(values)[(len(values) - 1) // 2]
@@ -62,23 +71,47 @@ def medians_of_others(values: Mapping[int, float]) -> dict[int, float]:
     return {rank: below if value > below else above for rank, value in values.items()}
 
 
-def excesses(ranks: Mapping[int, RankTimes], phases: Sequence[str]) -> Iterator[Excess]:
-    """The excess of every rank that has others to be compared with, over all of these phases."""
-    for group in dict.fromkeys(times.group for times in ranks.values()):
-        members = {rank: times for rank, times in ranks.items() if times.group == group}
-        common = [p for p in phases if all(p in times.phases for times in members.values())]
-        if len(members) < 2 or not common:
-            continue
-        totals = {r: sum(times.phases[p] for p in common) for r, times in members.items()}
-        typical = medians_of_others(totals)
-        by_phase = {p: {r: times.phases[p] for r, times in members.items()} for p in common}
-        others = {p: medians_of_others(values) for p, values in by_phase.items()}
-        for rank, times in members.items():
-            over = {p: by_phase[p][rank] - others[p][rank] for p in common}
-            phase = max(over, key=over.__getitem__)
-            late = times.late_ratio.get(phase, 0.0)
-            total, usual = totals[rank], typical[rank]
-            yield Excess(rank, phase, total - usual, total, usual, late)
+def excesses(
+    ranks: Mapping[int, RankTimes], phases: Sequence[str], least_seconds: float = -math.inf
+) -> list[Excess] | None:
+    """What ranks do longer than the others over all of these phases, if it is as much as that.
+
+    None if there is nobody to compare.
+    """
+    groups = list(_comparable(ranks, phases))
+    if not groups:
+        return None
+    return [each for group in groups for each in _of_group(group, ranks, least_seconds)]
+
+
+def _comparable(ranks: Mapping[int, RankTimes], phases: Sequence[str]) -> Iterator[Group]:
+    """Groups of several ranks, by rank their times in those of the phases that all have."""
+    groups: dict[str, dict[int, Mapping[str, float]]] = {}
+    for rank, times in ranks.items():
+        groups.setdefault(times.group, {})[rank] = times.phases
+    for members in groups.values():
+        common = [p for p in phases if all(p in of for of in members.values())]
+        if len(members) > 1 and common:
+            yield {rank: {p: of[p] for p in common} for rank, of in members.items()}
+
+
+def _of_group(
+    group: Group, ranks: Mapping[int, RankTimes], least_seconds: float
+) -> Iterator[Excess]:
+    totals = {rank: sum(of.values()) for rank, of in group.items()}
+    typical = medians_of_others(totals)
+    for rank, total in totals.items():
+        if total - typical[rank] >= least_seconds:
+            phase = _where_most(group, rank)
+            late = ranks[rank].late_ratio.get(phase, 0.0)
+            yield Excess(rank, phase, total - typical[rank], total, typical[rank], late)
+
+
+def _where_most(group: Group, rank: int) -> str:
+    """The phase in which a rank exceeds the others the most."""
+    others = [of for number, of in group.items() if number != rank]
+    over = {p: own - lower_median([of[p] for of in others]) for p, own in group[rank].items()}
+    return max(over, key=over.__getitem__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +136,20 @@ class Judge:
 
     def _worst(self, phases: Sequence[str]) -> Excess | None:
         """The largest excess that made its rank late; None if there is nobody to compare."""
-        found = list(excesses(self.statistics.ranks, phases))
-        if not found:
+        found = excesses(self.statistics.ranks, phases, self.floor_seconds)
+        if found is None:
             return None
-        late = [each for each in found if each.late_ratio >= self.policy.late_ratio]
-        worst = max(late or found, key=lambda each: each.seconds)
-        if not late or worst.seconds < self.floor_seconds:
-            return Excess(worst.rank, worst.phase, 0.0, worst.value_seconds, 0.0, 0.0)
-        return worst
+        late = (each for each in found if self._is_late(each))
+        return max(late, key=lambda each: each.seconds, default=NO_EXCESS)
+
+    def _is_late(self, excess: Excess) -> bool:
+        """Whether its excess made the rank late, and so others wait.
+
+        `other` may be anywhere in a step: there it can have made up for it long before they meet.
+        """
+        if excess.phase in OTHER and not self.statistics.ranks[excess.rank].led_ratio:
+            return False
+        return excess.late_ratio >= self.policy.late_ratio
 
     def _share(self, excess: Excess) -> float:
         return excess.seconds / self.step_seconds

@@ -68,7 +68,7 @@ class Job:
         }
         return {
             each.rank: each.seconds / self.step.median / TOLERATED
-            for each in excesses(times, [phase])
+            for each in excesses(times, [phase]) or ()
             if each.seconds >= FLOOR_SECONDS and self._awaited(each.rank) >= each.seconds / 2
         }
 
