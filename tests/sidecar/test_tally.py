@@ -56,7 +56,11 @@ def test_a_rank_leads_the_steps_in_which_the_others_waited_for_it() -> None:
     slow = timed_records(range(4), backward=30.0)
     slow.values[3] = fast.values[3]
     tally = tally_of(fast, slow)
-    assert (tally.steps, tally.led_ratio(0), tally.led_ratio(1)) == (4, 0.0, 0.75)
+    assert (tally.steps, tally.accounts()[0].led_ratio, tally.accounts()[1].led_ratio) == (
+        4,
+        0.0,
+        0.75,
+    )
 
 
 def test_what_others_waited_is_summed_by_phase() -> None:
@@ -64,7 +68,7 @@ def test_what_others_waited_is_summed_by_phase() -> None:
     slow = timed_records(range(3), backward=30.0, collective_wait=14.0)
     slower = timed_records([3], dataloader=22.0)
     mixed = Records(fast.step, fast.tags, np.concatenate([slow.values, slower.values]))
-    lost = tally_of(fast, mixed).lost_seconds(1)
+    lost = tally_of(fast, mixed).accounts()[1].lost_seconds
     assert tuple(lost) == OWN_PHASES
     assert lost == pytest.approx({**dict.fromkeys(OWN_PHASES, 0.0), "backward": 0.03,
                                   "dataloader": 0.02})  # fmt: skip
@@ -77,34 +81,34 @@ def test_the_late_share_of_an_excess_is_by_weight() -> None:
     slow.values[1] = unpunished.values[0]
     ends = [place for place, name in enumerate(TIMES) if name.endswith("end_ns")]
     slow.values[1, ends] = fast.values[1, ends]
-    assert tally_of(fast, slow).late_ratios(1) == {"backward": pytest.approx(10 / 16)}
+    assert tally_of(fast, slow).accounts()[1].late_ratio == {"backward": pytest.approx(10 / 16)}
 
 
 def test_a_phase_without_an_excess_has_no_late_share() -> None:
     same = timed_records(range(2))
-    assert tally_of(same, same).late_ratios(0) == {}
+    assert tally_of(same, same).accounts()[0].late_ratio == {}
 
 
 def test_a_rank_that_joins_later_is_counted_from_then_on() -> None:
     tally = tally_of(timed_records(range(3)))
     late = np.stack([timed_records([3]).values[:, : len(TIMES)]] * 2, axis=1)
     tell(tally, late, np.array([[4096.0, 100.0]]))
-    assert (tally.steps, tally.elements(1)) == (4, 100.0)
-    assert tally.led_ratio(1) == 0.0
+    assert (tally.steps, tally.accounts()[1].elements) == (4, 100.0)
+    assert tally.accounts()[1].led_ratio == 0.0
 
 
 def test_the_mean_batch_is_of_the_steps_that_know_theirs() -> None:
     tally = Tally()
     times = timed_records(range(3)).values[:, np.newaxis, : len(TIMES)]
     tell(tally, times, np.array([[10.0], [np.nan], [20.0]]))
-    assert tally.elements(0) == 15.0
+    assert tally.accounts()[0].elements == 15.0
 
 
 def test_batches_of_no_known_size_have_no_mean() -> None:
     tally = Tally()
     times = timed_records(range(3)).values[:, np.newaxis, : len(TIMES)]
     tell(tally, times, np.full((3, 1), np.nan))
-    assert tally.elements(0) is None
+    assert tally.accounts()[0].elements is None
     assert tally.length_by_batch.explained_ratio() is None
 
 
@@ -121,8 +125,8 @@ def test_a_tally_survives_a_checkpoint() -> None:
     fast = timed_records(range(4), collective_wait=14.0)
     slow = timed_records(range(4), backward=30.0)
     restored = unpack(pack(capture(tally_of(fast, slow))))
-    assert restored.led_ratio(1) == 1.0
-    assert restored.lost_seconds(1) == tally_of(fast, slow).lost_seconds(1)
+    assert restored.accounts()[1].led_ratio == 1.0
+    assert restored.accounts()[1].lost_seconds == tally_of(fast, slow).accounts()[1].lost_seconds
 
 
 def explained(cause: Matrix, effect: Matrix) -> float | None:

@@ -9,11 +9,11 @@ PAIR = ("", "")
 
 
 def step_seconds(window: Window) -> dict[int, float]:
-    return {rank: of.step_seconds for rank, of in window.statistics().ranks.items()}
+    return {rank: of.step_seconds for rank, of in window.statistics()[0].ranks.items()}
 
 
 def test_an_empty_window_says_nothing() -> None:
-    result = Window().statistics()
+    result = Window().statistics()[0]
     assert (result.steps, result.step, result.memory) == (0, None, {})
     assert not result.phases
     assert not result.ranks
@@ -24,7 +24,7 @@ def test_the_window_is_of_the_last_100_steps() -> None:
     window.add((0,), ("",), *lasting([1000.0] * 50))
     window.add((0,), ("",), *lasting([10.0] * WINDOW_STEPS))
     assert WINDOW_STEPS == 100
-    assert window.statistics().steps == 100
+    assert window.statistics()[0].steps == 100
     assert step_seconds(window) == {0: pytest.approx(0.010)}
 
 
@@ -57,7 +57,7 @@ def test_other_ranks_begin_a_new_window() -> None:
     window = Window()
     window.add((0, 1), PAIR, *lasting([1.0], [1.0]))
     window.add((0, 2), PAIR, *lasting([5.0], [6.0]))
-    assert window.statistics().steps == 1
+    assert window.statistics()[0].steps == 1
     assert step_seconds(window) == {0: pytest.approx(0.005), 2: pytest.approx(0.006)}
 
 
@@ -66,22 +66,22 @@ def test_a_ranks_memory_is_its_peak_over_the_window() -> None:
     peaks = make_records(range(5), step_ns=MS, resident_bytes=[900.0, 10.0, 30.0, np.nan, 20.0])
     for step in range(5):
         window.add((0,), ("",), *side_by_side(peaks[[step]]))
-    assert window.statistics().memory_peaks == {"rss": {0: 30.0}}
+    assert window.statistics()[0].memory_peaks == {"rss": {0: 30.0}}
 
 
 def test_memory_that_no_step_measured_is_absent() -> None:
     window = Window()
     window.add((0,), ("",), *lasting([1.0, 1.0]))
-    assert window.statistics().memory_peaks == {}
-    assert window.statistics().memory == {}
+    assert window.statistics()[0].memory_peaks == {}
+    assert window.statistics()[0].memory == {}
 
 
 def test_other_groups_begin_a_new_window() -> None:
     window = Window()
     window.add((0, 1), PAIR, *lasting([1.0], [1.0]))
     window.add((0, 1), ("first", "second"), *lasting([5.0], [6.0]))
-    assert window.statistics().steps == 1
-    assert window.statistics().ranks[1].group == "second"
+    assert window.statistics()[0].steps == 1
+    assert window.statistics()[0].ranks[1].group == "second"
 
 
 def test_what_left_the_window_is_waited_for_no_longer() -> None:
@@ -89,10 +89,10 @@ def test_what_left_the_window_is_waited_for_no_longer() -> None:
     fast = timed_records(range(10))
     slow = timed_records(range(10), backward=30.0, collective_wait=1.0)
     window.add((0, 1), PAIR, *side_by_side(fast, slow))
-    before = window.statistics().ranks[1]
+    before = window.statistics()[0].ranks[1]
     window.add((0, 1), PAIR, *side_by_side(fast[:5], slow[:5]))
     window.add((0, 1), PAIR, *side_by_side(fast[5:], fast[5:]))
-    after = window.statistics().ranks[1]
+    after = window.statistics()[0].ranks[1]
     assert (before.led_ratio, after.led_ratio) == (1.0, 0.5)
     assert before.lost_seconds["backward"] == pytest.approx(0.100)
     assert after.lost_seconds["backward"] == pytest.approx(0.050)
@@ -103,5 +103,5 @@ def test_the_window_knows_how_many_of_its_steps_were_timed_on_the_devices() -> N
     on_device = make_records(range(3), step_ns=9 * MS, device_step_ns=2 * MS)
     window.add((0,), ("",), *side_by_side(on_device))
     window.add((0,), ("",), *lasting([6.0, 6.0]))
-    assert window.statistics().on_device_ratio == 0.5
+    assert window.statistics()[0].on_device_ratio == 0.5
     assert step_seconds(window) == {0: pytest.approx(0.004)}

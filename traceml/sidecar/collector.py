@@ -164,12 +164,12 @@ class Collector:
         """The run at this moment, or at its end; its course, part by part, only summaries need."""
         now = self._ended_at or self.clock()
         sessions, book, host = self._sessions, self._book, self._host
-        lost = book.lost_seconds()
+        run, whole, (window, recent) = self._describe(now), book.whole(), book.lately()
+        lost = {number: times.lost_seconds for number, times in whole.ranks.items()}
         ranks = tuple(
             rank.state(now, rank.attempt == sessions.attempt, lost.get(number, {}))
             for number, rank in sorted(sessions.ranks.items())
         )
-        run, whole = self._describe(now), book.whole()
         picture = Snapshot(
             run=run,
             ranks_expected=0 if sessions.have_all_parted() else sessions.expected,
@@ -177,8 +177,8 @@ class Collector:
             ranks=ranks,
             absent=absence.absent(sessions, now),
             steps=book.steps(self._given_up(), with_course),
-            window=book.window(),
-            recent=book.recent(),
+            window=window,
+            recent=recent,
             whole=whole,
             outliers=book.outliers(),
             memory_trends=book.memory_trends(),

@@ -39,6 +39,10 @@ class Contest:
     phase: Integers  # of a step: where the leader spent its excess (place in OWN_PHASES)
     lost: Matrix  # of a step: what it took longer for that
 
+    def last(self, steps: int) -> "Contest":
+        """Of the last so many steps alone."""
+        return Contest(**{name: getattr(self, name)[-steps:] for name in self.__slots__})
+
 
 def contest(times: Matrix, groups: Sequence[str]) -> Contest:
     """Compare the ranks in each step (`times` is step x rank x TIMES)."""

@@ -1,5 +1,6 @@
 """What is kept of the memory of steps: peaks by kind, and the kind that is followed."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,8 +22,8 @@ def peaks(ranks: tuple[int, ...], values: Matrix) -> dict[str, dict[int, float]]
     """The highest of each kind by rank; kinds that nobody measured are absent."""
     found: dict[str, dict[int, float]] = {}
     for kind, column in _COLUMNS.items():
-        highest = np.fmax.reduce(values[:, :, column], axis=0)
-        known = {r: float(p) for r, p in zip(ranks, highest, strict=True) if np.isfinite(p)}
+        highest = np.fmax.reduce(values[:, :, column], axis=0).tolist()
+        known = {r: peak for r, peak in zip(ranks, highest, strict=True) if math.isfinite(peak)}
         if known:
             found[kind] = known
     return found

@@ -167,8 +167,10 @@ class Rank:
             tagged=bool(heartbeat and heartbeat.tags),
             steps=self._steps,
             phase_seconds={
-                phase: float(ns) / 1e9
-                for phase, ns, seen in zip(PHASES, self._phase_ns, self._phase_seen, strict=True)
+                phase: seconds
+                for phase, seconds, seen in zip(
+                    PHASES, (self._phase_ns / 1e9).tolist(), self._phase_seen, strict=True
+                )
                 if seen
             },
             samples=self._samples,

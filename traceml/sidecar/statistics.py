@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceml.sidecar.tally import Tally
+from traceml.sidecar.tally import Account, Tally
 from traceml.snapshot import Lengths, PhaseSpread, RankTimes, Spread, Statistics
 from traceml.wire.columns import PHASES, Matrix
 
@@ -64,9 +64,9 @@ def spread(values: Mapping[int, float]) -> Spread | None:
 
 def statistics(scope: Scope) -> Statistics:
     """The statistics of a scope."""
-    tally = scope.tally
+    tally, accounts = scope.tally, scope.tally.accounts()
     times = {
-        rank: _rank_times(rank, group, row, tally)
+        rank: _rank_times(group, row, accounts[rank])
         for rank, group, row in zip(
             scope.ranks, scope.groups, (scope.means_ns / _NS).tolist(), strict=True
         )
@@ -106,22 +106,22 @@ def _seconds(ns: float) -> float | None:
     return float(ns) / _NS if np.isfinite(ns) else None
 
 
-def _rank_times(rank: int, group: str, row: list[float], tally: Tally) -> RankTimes:
+def _rank_times(group: str, row: list[float], account: Account) -> RankTimes:
     phases = {
         phase: seconds
         for phase, seconds in zip(PHASES, row[1:], strict=True)
         if math.isfinite(seconds)
     }
-    own = sum(seconds for phase, seconds in phases.items() if phase != "collective_wait")
+    own = sum([seconds for phase, seconds in phases.items() if phase != "collective_wait"])
     return RankTimes(
         step_seconds=row[0],
         own_seconds=own if "backward" in phases else None,
         phases=phases,
         group=group,
-        late_ratio=tally.late_ratios(rank),
-        lost_seconds=tally.lost_seconds(rank),
-        led_ratio=tally.led_ratio(rank),
-        elements=tally.elements(rank),
+        late_ratio=account.late_ratio,
+        lost_seconds=account.lost_seconds,
+        led_ratio=account.led_ratio,
+        elements=account.elements,
     )
 
 

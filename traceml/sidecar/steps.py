@@ -11,7 +11,7 @@ from traceml.sidecar.clock import on_one_clock
 from traceml.sidecar.course import Course
 from traceml.sidecar.outliers import Outliers
 from traceml.sidecar.whole import WholeRun
-from traceml.sidecar.window import RECENT_STEPS, Window
+from traceml.sidecar.window import Window
 from traceml.snapshot import MemoryTrend, Outlier, Statistics, StepHistogram, Steps
 from traceml.wire.columns import TIMES, VALUES
 from traceml.wire.tags import Tag
@@ -90,13 +90,9 @@ class StepBook:
             parts=self._course.parts(self._last_at, self._last_end_ns) if with_course else (),
         )
 
-    def window(self) -> Statistics:
-        """Statistics of the last steps."""
+    def lately(self) -> tuple[Statistics, Statistics]:
+        """Statistics of the last steps, and of the very last of them."""
         return self._window.statistics()
-
-    def recent(self) -> Statistics:
-        """Statistics of the very last of them."""
-        return self._window.statistics(RECENT_STEPS)
 
     def whole(self) -> Statistics:
         """Statistics of all steps."""
@@ -105,10 +101,6 @@ class StepBook:
     def outliers(self) -> tuple[Outlier, ...]:
         """The last steps that stood out."""
         return self._outliers.shown()
-
-    def lost_seconds(self) -> dict[int, dict[str, float]]:
-        """What others have waited for each rank so far, by phase."""
-        return self._whole.lost_seconds()
 
     def memory_trends(self) -> dict[int, MemoryTrend]:
         """How each rank's memory went over the run."""

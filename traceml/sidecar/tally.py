@@ -3,6 +3,7 @@
 Added one step after the other, so that it does not matter in which parts they came.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,16 @@ class Moments:
         return float(min(covariance**2 / (cause * effect), 1.0)) if covariance > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one rank did to the others."""
+
+    late_ratio: dict[str, float]  # by phase: how much of its excess there made it late
+    lost_seconds: dict[str, float]  # that the others waited for it, by where it was slow
+    led_ratio: float  # of the steps: those in which they waited for it
+    elements: float | None  # the mean size of its batches
+
+
 @saved
 class Tally:
     """Per rank: where its excess was, whether it was late with it, what it cost, how often."""
@@ -67,28 +78,26 @@ class Tally:
             work, size = _apart(steps.own), _apart(elements)
             self.imbalance_by_batch.add(size.reshape(-1), work.reshape(-1))
 
-    def lost_seconds(self, rank: int) -> dict[str, float]:
-        """What the others waited for this rank, by the phase in which it was slow."""
-        return self._by_phase(self._phases[self._columns[rank], _LOST] / 1e9)
-
-    def late_ratios(self, rank: int) -> dict[str, float]:
-        """How much of a rank's excess in a phase made it late."""
-        weight, late, _ = self._phases[self._columns[rank]]
-        known = weight > 0
+    def accounts(self) -> dict[int, Account]:
+        """By rank."""
+        with np.errstate(invalid="ignore"):  # no excess, of which nothing made it late
+            late = (self._phases[:, _LATE] / self._phases[:, _WEIGHT]).tolist()
+        lost = (self._phases[:, _LOST] / 1e9).tolist()
+        led = (self._led / max(self.steps, 1)).tolist()
+        rows = zip(self._columns, late, lost, led, self._elements.tolist(), strict=True)
         return {
-            phase: float(late[place] / weight[place])
-            for place, phase in enumerate(OWN_PHASES)
-            if known[place]
+            rank: Account(
+                {
+                    phase: ratio
+                    for phase, ratio in zip(OWN_PHASES, ratios, strict=True)
+                    if ratio == ratio
+                },
+                dict(zip(OWN_PHASES, seconds, strict=True)),
+                share,
+                total / count if count else None,
+            )
+            for rank, ratios, seconds, share, (count, total) in rows
         }
-
-    def led_ratio(self, rank: int) -> float:
-        """In which share of the steps the others waited for this rank."""
-        return float(self._led[self._columns[rank]]) / self.steps if self.steps else 0.0
-
-    def elements(self, rank: int) -> float | None:
-        """The mean size of a rank's batches."""
-        count, total = self._elements[self._columns[rank]].tolist()
-        return total / count if count else None
 
     def _add_phases(self, columns: Integers, steps: Contest) -> None:
         _add(self._phases[:, _WEIGHT], columns, steps.weight)
@@ -104,10 +113,6 @@ class Tally:
             self._phases = np.pad(self._phases, ((0, more), (0, 0), (0, 0)))
             self._led = np.pad(self._led, (0, more))
             self._elements = np.pad(self._elements, ((0, more), (0, 0)))
-
-    @staticmethod
-    def _by_phase(values: Any) -> dict[str, float]:
-        return dict(zip(OWN_PHASES, values.tolist(), strict=True))
 
 
 def _add(sums: Matrix, columns: Integers, steps: Matrix) -> None:

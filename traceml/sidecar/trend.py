@@ -44,11 +44,12 @@ class Trend:
         bands = self._means(used, BANDS)
         edges = np.linspace(BANDS[0][0], 1.0, EIGHTHS + 1)
         rises = np.diff(self._means(used, list(pairwise(edges))), axis=0).max(axis=0)
-        figures = np.vstack((bands, rises))
+        figures = np.vstack((bands, rises)).T
+        known = np.isfinite(figures).all(axis=1).tolist()
         return {
-            rank: MemoryTrend(self._steps, *(float(value) for value in of))
-            for rank, of in zip(self._ranks, figures.T, strict=True)
-            if np.isfinite(of).all()
+            rank: MemoryTrend(self._steps, *of)
+            for rank, of, is_known in zip(self._ranks, figures.tolist(), known, strict=True)
+            if is_known
         }
 
     def _means(self, used: int, bands: Sequence[tuple[float, float]]) -> Matrix:

@@ -159,10 +159,6 @@ class WholeRun:
         """Completed steps by length."""
         return self._steps.histogram(0)
 
-    def lost_seconds(self) -> dict[int, dict[str, float]]:
-        """What others have waited for each rank so far, by phase."""
-        return {rank: self._tally.lost_seconds(rank) for rank in self._columns}
-
     def memory_trends(self) -> dict[int, MemoryTrend]:
         """How each rank's memory went over the run."""
         found: dict[int, MemoryTrend] = {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import KEPT
-from traceml.sidecar.contest import Flags, contest
+from traceml.sidecar.contest import Contest, Flags, contest
 from traceml.sidecar.memory import peaks
 from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, capped_mean, statistics
 from traceml.sidecar.tally import Tally
@@ -38,15 +38,22 @@ class Window:
         self._on_device[slots] = on_device[kept]
         self._written += len(values)
 
-    def statistics(self, last: int | None = None) -> Statistics:
-        """The statistics of what is in the window, or of the last so many steps in it."""
-        steps = min(self._written, last or self._length, self._length)
+    def statistics(self) -> tuple[Statistics, Statistics]:
+        """The statistics of what is in the window, and of its most recent steps."""
+        steps = min(self._written, self._length)
         if not steps:
-            return NOTHING
+            return NOTHING, NOTHING
         slots = np.arange(self._written - steps, self._written) % self._length
-        held = self._ring[slots]
-        tally = Tally()
+        held, on_device = self._ring[slots], self._on_device[slots]
         compared = contest(held[:, :, : len(TIMES)], self._groups)
+        recent = compared.last(RECENT_STEPS)
+        return (
+            self._statistics(held, compared, on_device),
+            self._statistics(held[-RECENT_STEPS:], recent, on_device[-RECENT_STEPS:]),
+        )
+
+    def _statistics(self, held: Matrix, compared: Contest, on_device: Flags) -> Statistics:
+        tally = Tally()
         tally.add(self._ranks, compared, held[:, :, _ELEMENTS])
         ordered = np.sort(compared.length)
         return statistics(
@@ -58,7 +65,7 @@ class Window:
                 exchange_ns=_capped(compared.exchange),
                 imbalance_ns=_capped(compared.imbalance),
                 tally=tally,
-                on_device=int(self._on_device[slots].sum()),
+                on_device=int(on_device.sum()),
                 memory_peaks=peaks(self._ranks, held),
             )
         )
