@@ -107,9 +107,10 @@ def _load_table(load: Load, long: Load, paced: tuple[float, float], size: Size) 
         f"First {load.rank_steps} rank-steps as fast as it takes them, then for "
         f"{size.paced_seconds:.0f} s as often as real senders, and in turn "
         f"({1 / report_seconds(RANKS):.0f} batches a rank and second). CPU is user and system time "
-        "of the process, snapshots and all; memory is its resident set; the end is timed from the launcher's word to the time "
-        "stamp of `final_summary.html`, the last of its files, and to the end of the process. The "
-        "longer run is another one, of which only memory and end are told."
+        "of the process, snapshots and all; memory is its resident set; the end is timed from the "
+        "launcher's word to the time stamp of `final_summary.html`, the last of its files, and to "
+        "the end of the process. The longer run is another one, of which only memory and end are "
+        "told."
     )
     rows = [
         ["CPU per million rank-steps, flooded", f"{load.cpu_per_million:.2f} s"],

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from tests.builders import golden_run
-from traceml.publish.prometheus import Exposition
+from traceml.publish.exposition import Form, Writer
 
-# file name -> what the scraper accepts
 FORMATS = {
-    "golden_metrics.txt": "text/plain",
-    "golden_openmetrics.txt": "application/openmetrics-text; version=1.0.0",
+    "golden_metrics.txt": Form.CLASSIC,
+    "golden_openmetrics.txt": Form.OPENMETRICS,
 }
 
 
@@ -17,5 +16,4 @@ def path_of(name: str) -> Path:
 
 
 def rendered(name: str) -> str:
-    body, _ = Exposition().render(golden_run(), FORMATS[name], zipped=False)
-    return body.decode()
+    return Writer().write(golden_run(), FORMATS[name]).decode()

@@ -1,7 +1,8 @@
 """What we write, beside what prometheus_client writes, and read by its parsers."""
 
+import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal
@@ -15,11 +16,11 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
-from tests.builders import golden_run, run_of
+from tests.builders import Clock, golden_run, run_of
 from tests.publish import oracle
 from traceml.publish.exposition import Form, Writer, number
 from traceml.publish.metric import Metric, Sample
-from traceml.publish.prometheus import Exposition
+from traceml.publish.prometheus import REMEMBERED_SECONDS, Exposition
 from traceml.snapshot import Exemplar, RankState, Snapshot, StepHistogram
 
 GOLDEN = golden_run()
@@ -248,15 +249,14 @@ def test_series_that_the_last_snapshot_did_not_have_are_forgotten() -> None:
 def test_a_scraper_gets_what_prometheus_client_would_give_it(accept: str) -> None:
     _, content_type = choose_encoder(accept)
     form = Form.OPENMETRICS if content_type.startswith(OPENMETRICS) else Form.CLASSIC
-    body, told = Exposition().render(GOLDEN, accept, zipped=False)
+    body, told = shown(GOLDEN).answer(accept, zipped=False)
     assert told == content_type
     assert body.decode() == oracle.written(GOLDEN, form)
 
 
 def test_names_stay_as_they_are_where_dots_were_to_be_escaped() -> None:
-    body, told = Exposition().render(
-        GOLDEN, f"{OPENMETRICS};version=1.0.0;escaping=dots", zipped=False
-    )
+    accept = f"{OPENMETRICS};version=1.0.0;escaping=dots"
+    body, told = shown(GOLDEN).answer(accept, zipped=False)
     assert told.endswith("escaping=underscores")
     assert body.decode() == oracle.written(GOLDEN, Form.OPENMETRICS)
 
@@ -264,5 +264,39 @@ def test_names_stay_as_they_are_where_dots_were_to_be_escaped() -> None:
 def test_one_exposition_serves_one_run_after_the_other() -> None:
     exposition = Exposition()
     for snapshot in (run_of(2), run_of(3, name="night"), run_of(1)):
-        body, _ = exposition.render(snapshot, "", zipped=False)
+        exposition.show(snapshot)
+        body, _ = exposition.answer("", zipped=False)
         assert body.decode() == oracle.written(snapshot, Form.CLASSIC)
+
+
+def shown(snapshot: Snapshot, clock: Callable[[], float] = time.monotonic) -> Exposition:
+    exposition = Exposition(clock=clock)
+    exposition.show(snapshot)
+    return exposition
+
+
+def test_what_was_asked_for_lately_is_written_before_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[Form] = []
+    write = Writer.write
+
+    def counted(writer: Writer, snapshot: Snapshot, form: Form) -> bytes:
+        written.append(form)
+        return write(writer, snapshot, form)
+
+    monkeypatch.setattr(Writer, "write", counted)
+    clock = Clock()
+    exposition = shown(run_of(2), clock)
+    assert written == []
+    exposition.answer(OPENMETRICS + ";version=1.0.0", zipped=True)
+    assert written == [Form.OPENMETRICS]
+    clock.advance(REMEMBERED_SECONDS - 1)
+    exposition.show(run_of(3))
+    assert written == [Form.OPENMETRICS] * 2
+    exposition.answer(OPENMETRICS + ";version=1.0.0", zipped=True)
+    exposition.answer(OPENMETRICS + ";version=1.0.0", zipped=False)
+    assert written == [Form.OPENMETRICS] * 2
+    clock.advance(REMEMBERED_SECONDS + 1)  # whoever came has gone
+    exposition.show(run_of(2))
+    assert written == [Form.OPENMETRICS] * 2

@@ -6,7 +6,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.builders import golden_run
 from tests.publish import oracle
 from tests.publish.golden import FORMATS, path_of, rendered
-from traceml.publish.exposition import Form
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -20,7 +19,7 @@ def test_the_output_of_a_fixed_run_is_the_golden_one(
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_prometheus_client_would_have_written_the_golden_one_as_well(name: str) -> None:
-    form = Form(FORMATS[name].split(";")[0])
+    form = FORMATS[name]
     assert path_of(name).read_text(encoding="utf-8") == oracle.written(golden_run(), form)
 
 

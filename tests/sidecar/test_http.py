@@ -45,10 +45,10 @@ class Reply:
 
 @dataclass
 class Site:
-    """A server, and the latest Snapshot as the sidecar holds it."""
+    """A server, and what it serves."""
 
     listener: socket.socket
-    snapshot: Snapshot | None
+    exposition: Exposition = field(default_factory=Exposition)
     linger: Linger = field(default_factory=Linger)
 
     @property
@@ -65,12 +65,12 @@ class Site:
         return reply
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Site]:
+@pytest.fixture
+def bare() -> Iterator[Site]:
+    """Before the first Snapshot."""
     listener = bind("127.0.0.1", 0)
-    site = Site(listener, None)
-    application = app(lambda: site.snapshot, site.linger, site.linger.leave, Exposition())
-    server = Server(application)
+    site = Site(listener)
+    server = Server(app(site.exposition, site.linger, site.linger.leave))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     yield site
@@ -79,9 +79,9 @@ def served() -> Iterator[Site]:
 
 
 @pytest.fixture
-def site(served: Site) -> Site:
-    served.snapshot = golden_run()
-    return served
+def site(bare: Site) -> Site:
+    bare.exposition.show(golden_run())
+    return bare
 
 
 @pytest.fixture
@@ -142,16 +142,14 @@ def test_caches_are_told_what_the_answer_depends_on(site: Site) -> None:
     assert site.get("/metrics").headers["vary"] == "accept, accept-encoding"
 
 
-def test_nothing_is_served_before_the_first_snapshot(site: Site) -> None:
-    site.snapshot = None
+def test_nothing_is_served_before_the_first_snapshot(bare: Site) -> None:
     for path in ("/metrics", "/readyz"):
-        reply = site.get(path)
+        reply = bare.get(path)
         assert (reply.status, reply.text) == (503, "not ready\n")
 
 
-def test_the_sidecar_is_alive_before_it_is_ready(site: Site) -> None:
-    site.snapshot = None
-    reply = site.get("/healthz")
+def test_the_sidecar_is_alive_before_it_is_ready(bare: Site) -> None:
+    reply = bare.get("/healthz")
     assert (reply.status, reply.text) == (200, "alive\n")
 
 
@@ -180,10 +178,10 @@ def test_a_snapshot_is_rendered_once_per_format_however_many_scrapers_ask(
 
 def test_a_new_snapshot_is_rendered_anew(site: Site, renderings: list[Snapshot]) -> None:
     before = site.get("/metrics").text
-    assert site.snapshot is not None
-    site.snapshot = replace(site.snapshot, ranks_expected=7)
-    after = site.get("/metrics").text
+    site.exposition.show(replace(golden_run(), ranks_expected=7))
     assert len(renderings) == 2
+    after = site.get("/metrics").text
+    assert len(renderings) == 2  # it was ready before it was asked for
     assert 'traceml_ranks_expected{run="demo"} 2.0' in before
     assert 'traceml_ranks_expected{run="demo"} 7.0' in after
 

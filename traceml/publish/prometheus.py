@@ -1,7 +1,10 @@
 """What a scraper gets: the form it asks for, gzipped on request."""
 
 import gzip
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from prometheus_client.exposition import choose_encoder
 
@@ -10,32 +13,72 @@ from traceml.publish.exposition import Form, Writer
 from traceml.publish.metric import Metric
 from traceml.snapshot import Snapshot
 
+REMEMBERED_SECONDS = 90.0  # longer than scrapers usually stay away
+
+
+class Wanted(NamedTuple):
+    """How a scraper wants to have it."""
+
+    form: Form
+    zipped: bool
+
+
+@dataclass(slots=True)
+class Shown:
+    """A Snapshot, and what was written of it."""
+
+    snapshot: Snapshot
+    bodies: dict[Wanted, bytes] = field(default_factory=dict)
+
 
 class Exposition:
-    """Renders each Snapshot at most once per form, however many scrapers ask."""
+    """The latest Snapshot, written at most once per form, however many scrapers ask.
 
-    def __init__(self, catalogue: Sequence[Metric] = CATALOGUE) -> None:
+    What they asked for lately is written before they come again: all of them may come at once.
+    One thread may show Snapshots while another answers.
+    """
+
+    def __init__(
+        self, catalogue: Sequence[Metric] = CATALOGUE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._writer = Writer(catalogue)
-        self._snapshot: Snapshot | None = None
-        self._rendered: dict[tuple[Form, bool], bytes] = {}
+        self._clock = clock
+        self._shown: Shown | None = None
+        self._asked_at: dict[Wanted, float] = {}
 
-    def render(self, snapshot: Snapshot, accept: str, zipped: bool) -> tuple[bytes, str]:
-        """The body and its content type for an Accept header."""
-        if snapshot is not self._snapshot:
-            self._snapshot = snapshot
-            self._rendered.clear()
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be scraped yet."""
+        return self._shown is None
+
+    def show(self, snapshot: Snapshot) -> None:
+        """From now on answer with this one."""
+        shown = Shown(snapshot)
+        lately = self._clock() - REMEMBERED_SECONDS
+        for wanted, at in self._asked_at.copy().items():
+            if at > lately:
+                self._body(shown, wanted)
+        self._shown = shown
+
+    def answer(self, accept: str, zipped: bool) -> tuple[bytes, str]:
+        """The body and its content type for an Accept header; there must be a Snapshot."""
+        assert self._shown is not None
         content_type = _content_type(accept)
-        return self._body(snapshot, Form(content_type.split(";")[0]), zipped), content_type
+        wanted = Wanted(Form(content_type.split(";")[0]), zipped)
+        self._asked_at[wanted] = self._clock()
+        return self._body(self._shown, wanted), content_type
 
-    def _body(self, snapshot: Snapshot, form: Form, zipped: bool) -> bytes:
-        body = self._rendered.get((form, zipped))
+    def _body(self, shown: Shown, wanted: Wanted) -> bytes:
+        body = shown.bodies.get(wanted)
         if body is None:
-            body = self._zipped(snapshot, form) if zipped else self._writer.write(snapshot, form)
-            self._rendered[form, zipped] = body
+            body = shown.bodies[wanted] = self._written(shown, wanted)
         return body
 
-    def _zipped(self, snapshot: Snapshot, form: Form) -> bytes:
-        return gzip.compress(self._body(snapshot, form, zipped=False), compresslevel=1, mtime=0)
+    def _written(self, shown: Shown, wanted: Wanted) -> bytes:
+        if not wanted.zipped:
+            return self._writer.write(shown.snapshot, wanted.form)
+        plain = self._body(shown, Wanted(wanted.form, zipped=False))
+        return gzip.compress(plain, compresslevel=1, mtime=0)
 
 
 def _content_type(accept: str) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from traceml.files import write_atomically
 from traceml.publish.catalogue import CATALOGUE
+from traceml.publish.exposition import Form, Writer
 from traceml.publish.metric import Metric
-from traceml.publish.prometheus import Exposition
 from traceml.snapshot import Snapshot
 
 KEPT_SECONDS = 24 * 3600  # an ended run is no longer news
@@ -19,7 +19,7 @@ def write_textfile(
 ) -> None:
     """Write `traceml-<run>.prom` there, and take away those of runs that ended a day ago."""
     _forget_old(folder)
-    body, _ = Exposition(catalogue).render(snapshot, accept="", zipped=False)
+    body = Writer(catalogue).write(snapshot, Form.CLASSIC)
     file = folder / f"traceml-{snapshot.run.name}.prom"
     write_atomically(file, body.decode())
     file.chmod(0o644)  # node_exporter runs as another user

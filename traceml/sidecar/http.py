@@ -17,25 +17,18 @@ from starlette.routing import Route
 from traceml.publish.prometheus import Exposition
 from traceml.sidecar.linger import Linger
 from traceml.sidecar.listen import YIELD_PATH
-from traceml.snapshot import Snapshot
 
 _PROMETHEUS_HEADER = "x-prometheus-scrape-timeout-seconds"
 
 
-def app(
-    latest: Callable[[], Snapshot | None],
-    linger: Linger,
-    make_way: Callable[[], None],
-    exposition: Exposition,
-) -> Starlette:
-    """The routes, over whatever Snapshot is the latest.
+def app(exposition: Exposition, linger: Linger, make_way: Callable[[], None]) -> Starlette:
+    """The routes, over whatever Snapshot is shown.
 
     `make_way` is called when another run wants the port and this one only lingers.
     """
 
     async def metrics(request: Request) -> Response:
-        snapshot = latest()
-        if snapshot is None:
+        if exposition.is_empty:
             return _not_ready()
         agent = request.headers.get("user-agent", "")
         linger.visit(
@@ -44,7 +37,7 @@ def app(
             time.monotonic(),
         )
         zipped = "gzip" in request.headers.get("accept-encoding", "")
-        body, content_type = exposition.render(snapshot, request.headers.get("accept", ""), zipped)
+        body, content_type = exposition.answer(request.headers.get("accept", ""), zipped)
         headers = {"content-type": content_type, "vary": "accept, accept-encoding"}
         if zipped:
             headers["content-encoding"] = "gzip"
@@ -54,7 +47,7 @@ def app(
         return PlainTextResponse("alive\n")
 
     async def readyz(_: Request) -> Response:
-        return _not_ready() if latest() is None else PlainTextResponse("ready\n")
+        return _not_ready() if exposition.is_empty else PlainTextResponse("ready\n")
 
     async def yield_port(request: Request) -> Response:
         if not _is_from_here(request):

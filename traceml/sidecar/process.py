@@ -91,8 +91,8 @@ class Sidecar:
         self._has_launcher = False
         self._exporting: Exporting | None = None
         self._catalogue = CATALOGUE if config.rank_metrics else WITHOUT_RANKS
-        exposition = Exposition(self._catalogue)
-        self._web = Server(app(lambda: self._latest, self._linger, self._make_way, exposition))
+        self._exposition = Exposition(self._catalogue)
+        self._web = Server(app(self._exposition, self._linger, self._make_way))
 
     async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
@@ -136,8 +136,9 @@ class Sidecar:
         await ingest.stop()
         keeper.cancel()
         await self._ledger.close()
-        self._latest = self._picture()
-        front.finished(Final(self._latest, self._write(self._latest)))
+        final = self._picture()
+        self._show(final)
+        front.finished(Final(final, self._write(final)))
         log.info("run %s: %s", self._config.run.name, ending.state)
         await self._flush()
         patience = self._patience()
@@ -192,9 +193,15 @@ class Sidecar:
             for rank in self._collector.overdue():
                 log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
-            self._latest = self._picture(with_course=False)
-            await self._tell_turn(self._latest)
+            snapshot = self._picture(with_course=False)
+            self._show(snapshot)
+            await self._tell_turn(snapshot)
             await asyncio.sleep(self._config.interval_seconds)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        """Let scrapers and exporters have it."""
+        self._exposition.show(snapshot)
+        self._latest = snapshot
 
     async def _tell_turn(self, snapshot: Snapshot) -> None:
         """Have it written down if the latest steps are now held back by something else."""
