@@ -1,9 +1,12 @@
 """The last values of a run are scraped, and then nothing of it stays."""
 
 import json
+import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import require_program
 from tests.launching import SCRIPTS, Launcher, eventually, fetch, is_running
@@ -143,6 +146,22 @@ def test_a_run_can_wait_for_its_last_scrape_where_what_it_leaves_is_killed(
     finished = launcher.finish(process)
     assert (finished.exit_code, finished.summary["run"]["status"]) == (0, "completed")
     assert not targets.exists()
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_stop_while_it_waits_ends_as_its_script_did(
+    launcher: Launcher, told: signal.Signals
+) -> None:
+    process = launcher.start("--wait", "--linger=600", TRAINING)
+    eventually(lambda: catches_sigterm(process.pid))  # which it does only while it waits
+    process.send_signal(told)
+    assert launcher.finish(process).exit_code == 0
+
+
+def catches_sigterm(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_sidecar_alone_lingers_too_and_a_second_signal_ends_that(launcher: Launcher) -> None:

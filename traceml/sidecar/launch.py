@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import tempfile
@@ -120,9 +121,17 @@ class SidecarProcess:
             with suppress(OSError):  # what it was told last may not have arrived
                 pipe.close()
         if wait:
+            self._wait()
+        self._process.returncode = 0  # nobody waits for it any more, which is no reason to warn
+
+    def _wait(self) -> None:
+        """Until it is gone; whoever is told to stop meanwhile has done all else."""
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.wait(_seconds_to_serve(self.config))
-        self._process.returncode = 0  # nobody waits for it any more, which is no reason to warn
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     @property
     def _is_given_up(self) -> bool:

@@ -12,6 +12,7 @@ from traceml.wire.columns import DURATIONS, PHASES, VALUES, Records
 
 SILENT_SECONDS = 10.0  # ten heartbeats missed: not reporting
 CPU_SECONDS = 30.0  # over which the use of the CPU is told
+_CPU_MARK_SECONDS = 5.0
 MAX_NOTES = 8
 MAX_NOTE_LENGTH = 500
 
@@ -71,11 +72,17 @@ class Rank:
             return
         self._heartbeat = heartbeat = request.heartbeat
         self._where.hear(heartbeat.step, heartbeat.phase, now)
-        recent = [mark for mark in self._cpu_marks if now - mark[0] <= CPU_SECONDS]
-        self._cpu_marks = [*recent, (now, heartbeat.cpu_seconds)]
+        self._mark_cpu(now, heartbeat.cpu_seconds)
         before = self._lost_before
         self._lost["overwritten"] = before["overwritten"] + heartbeat.dropped_ring
         self._lost["backlog"] = before["backlog"] + heartbeat.dropped_backlog
+
+    def _mark_cpu(self, now: float, seconds: float) -> None:
+        """Keep the newest mark, and older ones some seconds apart: they are part of checkpoints."""
+        marks = [mark for mark in self._cpu_marks if now - mark[0] <= CPU_SECONDS]
+        if len(marks) > 1 and marks[-1][0] - marks[-2][0] < _CPU_MARK_SECONDS:
+            marks.pop()
+        self._cpu_marks = [*marks, (now, seconds)]
 
     def part(self, request: pb.GoodbyeRequest, now: float) -> None:
         """Take its last words."""
