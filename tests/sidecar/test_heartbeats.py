@@ -109,3 +109,19 @@ def test_a_rank_that_goes_on_was_where_it_ended(collector: Collector, clock: Clo
     beat(process, "optimizer", step=31)
     process.goodbye()
     assert look(collector).ranks[0].phase == "optimizer"
+
+
+def test_the_use_of_the_cpu_is_told_over_the_last_half_minute_by_a_few_marks(
+    collector: Collector, clock: Clock
+) -> None:
+    (process,) = start_ranks(collector, 1)
+    for second in range(200):
+        used = 100.0 + 0.5 * second if second < 150 else 25.0 + second
+        process.heartbeat = pb.Heartbeat(step=second, cpu_seconds=used)
+        process.beat()
+        clock.advance(1.0)
+        if second == 149:
+            assert look(collector).ranks[0].cpu_cores == pytest.approx(0.5)
+    assert look(collector).ranks[0].cpu_cores == pytest.approx(1.0)
+    (rank,) = collector._sessions.ranks.values()
+    assert len(rank._cpu_marks) < 10
