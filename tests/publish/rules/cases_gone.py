@@ -198,8 +198,8 @@ TELEMETRY = (
                 "warning",
                 "The sidecar of run demo at a:1 does not answer",
                 "When it was last scraped its run was running. Next: look whether the machine and "
-                "the run are still there; without a sidecar nothing is known of them, and no other "
-                "alert of this run can fire.",
+                "the run are still there; without a sidecar nothing is known of this node, and no "
+                "other alert can fire for it.",
                 {"job": "traceml", "instance": "a:1"},
             ),
         ),
@@ -215,7 +215,7 @@ TELEMETRY = (
             Fired(
                 "warning",
                 "The sidecar of run demo at a:1 was started again",
-                "About 2 times within 1h; after five it is not started any more. The training is "
+                "About 2 times within 1h; `traceml run` gives up after five. The training is "
                 "not affected. Next: read sidecar.log in the run's folder, and `dmesg` for the "
                 "out-of-memory killer.",
                 {"instance": "a:1"},

@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=FOLDER, help="another folder")
     parser.add_argument("--runbook-base", default=RUNBOOKS, help="where links to runbooks lead")
     arguments = parser.parse_args()
+    arguments.into.mkdir(parents=True, exist_ok=True)
     for name, content in files(arguments.runbook_base).items():
         (arguments.into / name).write_text(content, encoding="utf-8")
 

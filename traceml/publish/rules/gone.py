@@ -112,8 +112,8 @@ GONE: tuple[Alert, ...] = (
         hold="$missing_after",
         summary="The sidecar of run {{ $labels.run }} at {{ $labels.instance }} does not answer",
         description="When it was last scraped its run was running. Next: look whether the machine "
-        "and the run are still there; without a sidecar nothing is known of them, and no other "
-        "alert of this run can fire.",
+        "and the run are still there; without a sidecar nothing is known of this node, and no "
+        "other alert can fire for it.",
     ),
     Alert(
         name="TraceMLSidecarRestarted",
@@ -124,7 +124,7 @@ GONE: tuple[Alert, ...] = (
         hold="$soon",
         summary="The sidecar of run {{ $labels.run }} at {{ $labels.instance }} was started again",
         description='About {{ $value | printf "%.0f" }} times within '
-        f"{_MEMORY}; after five it is not started any more. The training is not affected. Next: "
+        f"{_MEMORY}; `traceml run` gives up after five. The training is not affected. Next: "
         "read sidecar.log in the run's folder, and `dmesg` for the out-of-memory killer.",
     ),
     Alert(
