@@ -88,8 +88,8 @@ def _how(rounds: int) -> str:
         "often as real ones, from a process of their own, to a sidecar as `traceml run` starts "
         f"it. {SCRAPERS} scrapers ask for /metrics at the same moment over connections kept open, "
         f"{rounds} rounds, each {GAP_SECONDS[0]:.1f} to {GAP_SECONDS[1]:.1f} s after the one "
-        "before: so every round meets another Snapshot and pays for rendering it, and many are "
-        "answered while one is made. From the request to the last byte, in milliseconds; a push "
+        "before: so every round meets another Snapshot, and many are answered while one is "
+        "made. From the request to the last byte, in milliseconds; a push "
         "from a rank's call to the sidecar's answer."
     )
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.launching import Launcher
+from traceml.publish.exposition import Form, Writer
+from traceml.snapshot import Snapshot
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,3 +71,17 @@ def require_program(name: str) -> str:
             pytest.fail(f"{name} is required and not installed")
         pytest.skip(f"{name} is not installed")
     return found
+
+
+@pytest.fixture
+def renderings(monkeypatch: pytest.MonkeyPatch) -> list[Form]:
+    """Fills with the form of every Snapshot that is written for scrapers."""
+    rendered: list[Form] = []
+    write = Writer.write
+
+    def counted(writer: Writer, snapshot: Snapshot, form: Form) -> bytes:
+        rendered.append(form)
+        return write(writer, snapshot, form)
+
+    monkeypatch.setattr(Writer, "write", counted)
+    return rendered
