@@ -1,38 +1,31 @@
-"""Builds the accelerator that is none, and makes torch know it in this process, for good."""
+"""Makes the fake accelerator and its process group's backend known to torch, for good."""
 
-import sys
-from importlib.machinery import ExtensionFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-SOURCE = Path(__file__).parent / "fake.cpp"
-NAME = "fake"
-_MODULE = f"{NAME}_accelerator"
-
-
-def build(folder: Path) -> None:
-    """Compile it into this folder, if what is there is not of the same source."""
-    from torch.utils.cpp_extension import load  # slow, and only needed here
-
-    folder.mkdir(parents=True, exist_ok=True)
-    flags = ["-O0"]  # it sleeps for a living
-    load(_MODULE, [str(SOURCE)], flags, build_directory=str(folder))
+NAME, COMM = "fake", "fakecomm"
+_PATIENCE_SECONDS = 60.0  # of a rank whose peers do not come to a collective
 
 
-def register(folder: Path) -> Any:
-    """Make it a device of torch; returns what queues work on it."""
-    loader = ExtensionFileLoader(_MODULE, str(folder / f"{_MODULE}.so"))
-    spec = spec_from_loader(_MODULE, loader)
-    assert spec is not None
-    backend = module_from_spec(spec)
-    loader.exec_module(backend)
+def register(rendezvous: Path | None = None) -> ModuleType:
+    """Make it a device of torch; returns `torch.fake`.
+
+    Ranks that share a folder as their rendezvous wait for each other in collectives; without
+    one, a process stands for all ranks of its groups.
+    """
+    from tests.accelerator import batch_norm, fake
+
     torch.utils.rename_privateuse1_backend(NAME)
-    torch._register_device_module(NAME, backend)
-    return backend
+    torch._register_device_module(NAME, fake)
+    batch_norm.register()
 
+    def comm(options: Any, _: Any) -> Any:
+        file = "" if rendezvous is None else str(rendezvous / f"group-{options.group_id}")
+        return fake.Comm(options.group_rank, options.group_size, file, _PATIENCE_SECONDS)
 
-if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    dist.Backend.register_backend(COMM, comm, extended_api=True, devices=[NAME])
+    return fake

@@ -1,154 +1,101 @@
-"""A training on the accelerator that is none: its phases take, on the device, what is said.
-
-Run as a program of its own, because torch knows a backend for good: prints its steps.
+"""Trainings on the fake accelerator, each in a process of its own, because torch knows a
+device for good: `python -m tests.accelerator.training AT_ONCE PLAN ...` prints, as a list,
+what each recorded, and the truth.
 """
 
 import json
+import multiprocessing
 import sys
-import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
 
 from tests.accelerator.backend import register
-from traceml.rank.events import DISTRIBUTED
+from tests.accelerator.loop import join, train
+from tests.accelerator.plan import Plan, from_json
+from tests.accelerator.truth import steps_of
 from traceml.rank.tracer import Tracer
 from traceml.wire.columns import VALUES, decode
 
-
-@dataclass(frozen=True)
-class Plan:
-    """Milliseconds: the fetch's on the CPU, the others' on the device."""
-
-    fetch: float = 0.0
-    copy: float = 0.0
-    forward: float = 0.0
-    backward: float = 0.0
-    exchange: float = 0.0
-    optimizer: float = 0.0
-    steps: int = 25
-    waits: bool = False  # for the device, at the end of each step
-
-    def arguments(self) -> str:
-        return json.dumps(asdict(self))
+_NOWHERE = "unix:///nonexistent/traceml.sock"
 
 
-class Device:
-    """Queues work in the places where a model's kernels would be."""
-
-    def __init__(self, backend: Any, plan: Plan) -> None:
-        self._backend = backend
-        self.plan = plan
-
-    def work(self, ms: float) -> None:
-        self._backend.work(ms / 1e3)
-
-    def drain(self) -> None:
-        self._backend.drain()
-
-    def slow_copies(self) -> None:
-        original = torch.Tensor.to
-
-        def to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-            copied = original(tensor, *args, **kwargs)
-            if tensor.is_cpu and not copied.is_cpu:
-                self.work(self.plan.copy)
-            return copied
-
-        torch.Tensor.to = to
-
-    def exchange(self, parameter: torch.Tensor) -> None:
-        """As DDP does: from a callback that runs after all own work of the backward."""
-        queue = torch.autograd.Variable._execution_engine.queue_callback
-
-        def last() -> None:
-            queue(lambda: self.work(self.plan.exchange))  # after those that are queued by now
-
-        parameter.register_post_accumulate_grad_hook(lambda _: queue(last))
+def main(at_once: int, plans: Sequence[Plan]) -> int:
+    """Forks, so that torch is imported but once."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(number) for number in range(len(plans))]
+        fork = multiprocessing.get_context("fork").Process
+        waiting = [fork(target=run, args=pair) for pair in zip(plans, files, strict=True)]
+        has_failed = any(process.exitcode for process in _run(waiting, at_once))
+        if not has_failed:
+            print(json.dumps([json.loads(file.read_text()) for file in files]))
+    return int(has_failed)
 
 
-class Batches(IterableDataset[torch.Tensor]):
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        for _ in range(self.plan.steps):
-            time.sleep(self.plan.fetch / 1e3)
-            yield torch.ones(4)
-
-
-class Model(torch.nn.Module):
-    def __init__(self, device: Device) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(4, 4)
-        self.device = device
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        self.device.work(self.device.plan.forward)
-        return Slow.apply(self.linear(inputs), self.device)
+def _run(processes: Sequence[BaseProcess], at_once: int) -> Iterator[BaseProcess]:
+    """Run so many at a time; yields each when it has ended."""
+    waiting, running = list(processes), list[BaseProcess]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            running.append(waiting.pop(0))
+            running[-1].start()
+        ended = wait([process.sentinel for process in running])
+        for process in [process for process in running if process.sentinel in ended]:
+            process.join()
+            running.remove(process)
+            yield process
 
 
-class Slow(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, inputs: torch.Tensor, device: Device) -> torch.Tensor:
-        ctx.device = device
-        return inputs.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        ctx.device.work(ctx.device.plan.backward)
-        return gradient, None
-
-
-class Optimizer(torch.optim.SGD):
-    device: Device
-
-    def step(self, closure: Any = None) -> None:
-        self.device.work(self.device.plan.optimizer)
-        super().step(closure)
+def run(plan: Plan, file: Path) -> None:
+    """Train, and write down what was recorded and what is true."""
+    register(Path(plan.rendezvous) if plan.rendezvous else None)
+    tracer = Tracer(_NOWHERE) if plan.traced else None
+    join(plan)
+    before = _counts()
+    losses = train(plan)
+    torch.fake.drain()
+    asked = {name: count - before[name] for name, count in _counts().items()}
+    told = {"losses": losses, "counts": asked, "truth": _truth()}
+    if tracer is not None:
+        told |= _recorded(tracer)
+    file.write_text(json.dumps(told))
 
 
-def train(device: Device, tracer: Tracer) -> None:
-    plan = device.plan
-    model = Model(device).to("fake:0")
-    device.exchange(model.linear.weight)
-    tracer.recorder.note(DISTRIBUTED)
-    tracer._ready.attach([model])
-    optimizer = Optimizer(model.parameters(), lr=0.01)
-    optimizer.device = device
-    for batch in DataLoader(Batches(plan), batch_size=1):
-        loss = model(batch.to("fake:0")).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if plan.waits:
-            device.drain()
-    device.drain()
+def _counts() -> dict[str, int]:
+    """What was asked of the device so far."""
+    fake = torch.fake
+    return {
+        "recorded": fake.recorded(),
+        "queried": fake.queried(),
+        "synchronisations": fake.synchronisations(),
+        "collectives": fake.collectives(),
+    }
 
 
-def main(folder: str, plan: str) -> None:
-    device = Device(register(Path(folder)), Plan(**json.loads(plan)))
-    device.slow_copies()
-    tracer = Tracer(f"unix://{folder}/nobody.sock")
-    train(device, tracer)
+def _truth() -> list[dict[str, Any]]:
+    return [asdict(step) for step in steps_of(torch.fake.log())]
+
+
+def _recorded(tracer: Tracer) -> dict[str, Any]:
     clock = type(tracer.recorder.device).__name__
     tracer._at_exit()
     sender = tracer._sender
     assert sender is not None
-    batches = [decode(batch) for batch in sender._backlog]
-    rows = [row for batch in batches for row in batch.values.tolist()]
-    told = {
+    rows = [row for batch in sender._backlog for row in decode(batch).values.tolist()]
+    return {
         "faults": tracer.recorder.faults,
         "notes": list(tracer.recorder.notes),
         "clock": clock,
+        "device": sender._identity.device,
         "steps": [dict(zip(VALUES, row, strict=True)) for row in rows],
     }
-    print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(int(sys.argv[1]), [from_json(plan) for plan in sys.argv[2:]]))
