@@ -33,13 +33,22 @@ class RankTimes:
     """One rank's typical step: a mean in which its slowest twentieth is capped."""
 
     step_seconds: float
-    own_seconds: float | None  # all phases but collective_wait
+    own_seconds: float | None  # all phases but collective_wait; None where waits are not seen
     phases: Mapping[str, float]
     group: str = ""  # ranks of one group hold the same share of the model, and are compared
     late_ratio: Mapping[str, float] = field(default_factory=dict)  # of its excess, by phase
     lost_seconds: Mapping[str, float] = field(default_factory=dict)  # that others waited for it
     led_ratio: float = 0.0  # of the steps: those in which the others waited for it
     elements: float | None = None  # in a batch, on average
+    wait_seconds: Mapping[str, float] = field(default_factory=dict)  # collective_wait by place
+    idle_seconds: float | None = None  # within compute, its device had done all that was queued
+
+    @property
+    def idle_ratio(self) -> float | None:
+        """The share of its step in which its device waited for the CPU; None if not measured."""
+        if self.idle_seconds is None or not self.step_seconds:
+            return None
+        return self.idle_seconds / self.step_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,7 @@ class Statistics:
     on_device_ratio: float  # of the steps: those timed on the devices' own clocks
     memory_peaks: Mapping[str, Mapping[int, float]]  # by kind and rank
     memory: Mapping[str, Spread]  # by kind
+    allocation_retries: Mapping[int, int]  # by rank, those that had to
 
     @property
     def clock(self) -> str:
@@ -84,6 +94,7 @@ class MemoryTrend:
     middle_bytes: float
     recent_bytes: float
     largest_rise_bytes: float  # from one eighth of the time since the baseline to the next
+    certainty: float  # of the rise: standard deviations of what chance makes of the order
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +219,7 @@ class RankState:
     cpu_cores: float | None  # in use lately
     resident_bytes: float | None
     memory_limit_bytes: float | None
-    allocation_retries: int
+    allocation_retries: int  # so far, tagged steps included
     lost_seconds: Mapping[str, float]  # that others waited for it so far, by phase
     records_received: int
     records_dropped: Mapping[str, int]
@@ -242,6 +253,9 @@ class Gpu:
     power_watts: float | None
     power_limit_watts: float | None
     throttled: tuple[str, ...]  # why its clocks are held back, if they are
+    sm_clock_hertz: float | None
+    sm_clock_max_hertz: float | None
+    errors: Mapping[str, int]  # ecc_corrected, ecc_uncorrected, xid: in the run so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +281,11 @@ class GpuUse:
     power_ratio: float | None  # mean, of its limit
     throttled_ratio: float  # of the samples
     throttled: tuple[str, ...]  # for these reasons
+    slowed_ratio: float = 0.0  # of the samples: throttled not just by the cap on its power
+    sm_clock_hertz: float | None = None  # mean, while it had work
+    sm_clock_max_hertz: float | None = None
+    power_watts: float | None = None  # mean
+    errors: Mapping[str, int] = field(default_factory=dict)  # by kind, as far as they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +361,7 @@ class Snapshot:
     window: Statistics
     recent: Statistics  # the last quarter of the window
     whole: Statistics
-    memory_trends: Mapping[int, MemoryTrend]  # by rank, of allocated memory or the resident set
+    memory_trends: Mapping[int, MemoryTrend]  # by rank: what stays allocated, or the resident set
     host: Host | None
     host_window: HostUse
     host_whole: HostUse
@@ -351,6 +370,7 @@ class Snapshot:
     processes: Mapping[str, Spread] = field(default_factory=dict)  # cpu_cores, resident_bytes: now
     turns: tuple[Turn, ...] = ()  # the last of them
     outliers: tuple[Outlier, ...] = ()  # the last of them
+    clock_shift_seconds: float = 0.0  # the system's clock was set, and is ahead by so much
     coverage: Coverage | None = None  # None for a Snapshot of the sidecar's own
     window_diagnoses: Diagnoses = field(default_factory=dict)
     whole_diagnoses: Diagnoses = field(default_factory=dict)
@@ -359,6 +379,12 @@ class Snapshot:
     def now(self) -> float:
         """Unix time of this picture."""
         return self.run.started_at + self.run.duration_seconds
+
+    @property
+    def last_step_shown_at(self) -> float | None:
+        """When the last step was completed, as somebody with the system's clock would say."""
+        at = self.steps.last_completed_at
+        return None if at is None else at + self.clock_shift_seconds
 
     @property
     def idle_seconds(self) -> float | None:

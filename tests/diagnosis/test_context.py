@@ -6,7 +6,6 @@ import pytest
 
 from tests.builders import Clock, look, make_collector, start_ranks, tell, timed_records
 from traceml.diagnosis.finding import Finding, primary
-from traceml.sidecar.collector import Collector
 from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import VALUES
@@ -99,20 +98,3 @@ def on_a_device(allocated: float, reserved: float, cores: float = 1.0) -> Snapsh
 )
 def test_each_fact_about_a_process_is_found(run: tuple[float, ...], state: str) -> None:
     assert on_a_device(*run).window_diagnoses["process"].primary.state == state
-
-
-def test_a_throttled_gpu_is_part_of_why_its_rank_is_slow() -> None:
-    collector: Collector = make_collector(Clock(), ranks_expected=2)
-    gpu = pb.Gpu(index=0, uuid="GPU-slow", throttled=["hw_thermal_slowdown"])
-    tell(collector, sampled=pb.Sampled(memory_size_bytes=GIB, gpus=[gpu]))
-    fast, slow = start_ranks(collector, 2)
-    slow.identity.gpu_uuid = "GPU-slow"
-    slow.session = "again"
-    fast.session = "fast again"
-    slow.hello()
-    fast.hello()
-    fast.send(timed_records(range(30), collective_wait=34.0))
-    slow.send(timed_records(range(30), forward=40.0))
-    found = look(collector).window_diagnoses["step_time"].primary
-    assert (found.state, found.rank) == ("COMPUTE_STRAGGLER", 1)
-    assert "hw_thermal_slowdown" in found.summary

@@ -1,6 +1,6 @@
 """Memory that grows, presses or differs, on runs made by hand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -18,14 +18,19 @@ Series = Callable[[int], float]  # of a rank, by step
 
 
 def run_of(
-    series: Sequence[Series], limit: float = 0.0, column: str = "resident_bytes", retries: int = 0
+    series: Sequence[Series], limit: float = 0.0, column: str = "resident_bytes"
 ) -> Snapshot:
-    collector = make_collector(Clock(), ranks_expected=len(series))
-    for process, memory in zip(ranks_of(collector, len(series), limit), series, strict=True):
-        process.heartbeat.allocation_retries = retries
+    return run_with([{column: memory} for memory in series], limit)
+
+
+def run_with(ranks: Sequence[Mapping[str, Series]], limit: float = 0.0) -> Snapshot:
+    """A run whose ranks tell this of each step, by column."""
+    collector = make_collector(Clock(), ranks_expected=len(ranks))
+    for process, told in zip(ranks_of(collector, len(ranks), limit), ranks, strict=True):
         parts = [timed_records([step]) for step in range(STEPS)]
         for step, part in enumerate(parts):
-            part.values[:, VALUES.index(column)] = memory(step)
+            for column, memory in told.items():
+                part.values[:, VALUES.index(column)] = memory(step)
         process.send(joined(parts))
     return look(collector)
 
@@ -101,8 +106,62 @@ def test_a_device_that_is_nearly_full_is_under_pressure() -> None:
     of = [lambda _: 30 * GIB, lambda _: 37.5 * GIB]
     found = diagnosis(run_of(of, 40 * GIB, "allocated_bytes")).primary
     assert (found.state, found.rank, found.severity) == ("HIGH_PRESSURE", 1, "warning")
-    found = diagnosis(run_of(of, 40 * GIB, "allocated_bytes", retries=3)).primary
-    assert found.severity == "critical"
+
+
+def test_pressure_is_over_when_no_step_of_the_window_is_close_to_the_limit() -> None:
+    def until(step: int) -> Series:
+        return lambda now: (39 if now <= step else 20) * GIB
+
+    lasting = run_of([until(STEPS - 100)], 40 * GIB, "allocated_bytes")
+    assert diagnosis(lasting).primary.state == "HIGH_PRESSURE"
+    over = run_of([until(STEPS - 101)], 40 * GIB, "allocated_bytes")
+    assert diagnosis(over).primary.state == "BALANCED"
+    assert over.whole_diagnoses["step_memory"].primary.state == "HIGH_PRESSURE"
+
+
+def retried(at: int) -> Snapshot:
+    """Rank 1 has room enough, and has to try again in this step."""
+    told: dict[str, Series] = {"allocated_bytes": lambda _: 20 * GIB}
+    once: Series = lambda step: float(step == at)  # noqa: E731
+    return run_with([told, {**told, "allocation_retries": once}], 40 * GIB)
+
+
+def test_one_allocation_retry_is_critical_for_a_window_even_below_the_limit() -> None:
+    found = diagnosis(retried(STEPS - 100)).primary
+    assert (found.state, found.rank, found.severity) == ("HIGH_PRESSURE", 1, "critical")
+    assert "try again once" in found.summary
+    assert found.evidence is not None
+    assert found.evidence["retries"] == 1
+    assert diagnosis(retried(STEPS - 100)).scores["HIGH_PRESSURE"] >= 1
+
+
+def test_an_allocation_retry_is_over_after_a_window_and_remains_in_the_summary() -> None:
+    snapshot = retried(STEPS - 101)
+    assert diagnosis(snapshot).primary.state == "BALANCED"
+    whole = snapshot.whole_diagnoses["step_memory"].primary
+    assert (whole.state, whole.severity) == ("HIGH_PRESSURE", "critical")
+
+
+def test_on_a_device_growth_is_of_what_stays_allocated_and_names_the_rank() -> None:
+    def of(mib_a_step: float) -> dict[str, Series]:
+        floor: Series = lambda step: (30 * GIB) + step * mib_a_step * MIB  # noqa: E731
+        return {
+            "floor_bytes": floor,
+            "allocated_bytes": lambda step: 60 * GIB if step == 3 else floor(step) + 5 * GIB,
+        }
+
+    found = diagnosis(run_with([of(0), of(10)], 80 * GIB)).primary
+    assert (found.state, found.rank) == ("MEMORY_CREEP", 1)
+    assert found.summary.startswith("Rank 1's memory that stays allocated between steps grew by")
+
+
+def test_peaks_that_rise_above_a_floor_that_does_not_are_no_creep() -> None:
+    told: dict[str, Series] = {
+        "floor_bytes": steady,
+        "allocated_bytes": lambda step: 2 * GIB + step * 10 * MIB,
+        "resident_bytes": leaking(1.0),
+    }
+    assert diagnosis(run_with([told, told])).primary.state == "BALANCED"
 
 
 def test_ranks_of_different_memory_are_imbalanced() -> None:

@@ -1,11 +1,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from time import sleep
 from typing import Any, Protocol
 
 import pytest
 import torch
 import torch._dynamo  # here already, so that no tracer's wish to hear of it outlives its test
+import torch.distributed._functional_collectives
 import torch.distributed.checkpoint
 from torch.amp import GradScaler
 from torch.nn.modules import module as modules
@@ -13,9 +15,9 @@ from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
 
 from traceml.rank import hooks, step
+from traceml.rank.device import may_be_used
 from traceml.rank.events import SCOPE, Recorder
 from traceml.rank.forward import PLACE, Timed
-from traceml.rank.memory import Memory
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.replay import Replay
@@ -39,7 +41,7 @@ def recorded(of: Read, ended: bool = False) -> Records:
     rows = of.replay.feed(*of.recorder.take())
     if ended:
         rows += of.replay.finish()
-    return to_records(rows, of.recorder.price_ns, Memory())
+    return to_records(rows, of.recorder.price_ns, None)
 
 
 def by_name(records: Records) -> list[dict[str, float]]:
@@ -68,7 +70,7 @@ class Traced:
         self.roots = Roots(self.recorder, self.ready)
 
     def hook(self) -> None:
-        hooks.install(self.recorder, self.ready, self.roots, lambda: None, self.patches)
+        hooks.install(self.recorder, self.ready, self.roots, lambda _: None, self.patches)
 
     def unhook(self) -> None:
         self.ready.detach()
@@ -88,13 +90,20 @@ class Nobody:
     def start(self) -> None:
         pass
 
-    hold = release = close = start
+    hold = release = disown = close = start
 
 
 @pytest.fixture
 def dynamo() -> None:
     """Nothing compiled yet; stands before `tracer`, whose callback a reset would take away."""
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def accelerated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch that could use an accelerator; stands before whatever hooks it."""
+    monkeypatch.setattr(torch.version, "xpu", "pretended", raising=False)
+    assert may_be_used()
 
 
 @pytest.fixture
@@ -111,8 +120,6 @@ def traced() -> Iterator[Traced]:
 def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTracer]:
     """What `traceml run` brings into a process and `trace_step` works on, without a sidecar."""
     monkeypatch.setattr("traceml.rank.sender.Sender", Nobody)
-    # A child of a process that has used gRPC can't: a test that forks would hang now and then.
-    monkeypatch.setattr("traceml.rank.channel.open_channel", lambda _: None)
     tracer = LocalTracer()
     monkeypatch.setattr(step, "_tracer", tracer)
     yield tracer
@@ -125,17 +132,20 @@ def places() -> dict[str, Any]:
         dataloader._BaseDataLoaderIter: ("__next__",),
         torch.autograd: ("backward", "grad"),
         torch: ("save",),
-        torch.Tensor: ("to", "cuda"),
+        torch.Tensor: ("to", "cuda", "xpu"),
+        torch._dynamo.symbolic_convert.InstructionTranslator: ("run",),
         # Not __setstate__: dynamo puts its own over ours when it compiles for the first time.
-        torch.nn.Module: ("zero_grad", "compile", "_replicate_for_data_parallel"),
+        torch.nn.Module: ("__call__", "zero_grad", "compile", "_replicate_for_data_parallel"),
         optimizers.Optimizer: ("__init__", "zero_grad"),
         GradScaler: ("step", "update"),
         torch._C._distributed_c10d.Work: ("wait",),
         torch.distributed: ("_broadcast_coalesced",),
+        torch.distributed._functional_collectives: ("wait_tensor",),
+        torch._C._distributed_c10d.ProcessGroup: ("allreduce", "broadcast", "barrier"),
         torch.distributed.checkpoint: ("save", "async_save"),
     }
     found = {
-        f"{owner.__name__}.{name}": getattr(owner, name)
+        f"{owner.__name__}.{name}": getattr_static(owner, name)
         for owner, names in owners.items()
         for name in names
     }

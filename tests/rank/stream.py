@@ -6,7 +6,8 @@ from typing import Any
 from tests.rank.tape import Step, steps_of
 from traceml.rank import events
 from traceml.rank.clocks import Clocks
-from traceml.rank.device import Backend, DeviceClock
+from traceml.rank.device import Backend
+from traceml.rank.device_clock import DeviceClock
 from traceml.rank.events import Recorder
 
 
@@ -14,6 +15,8 @@ from traceml.rank.events import Recorder
 class Stream:
     """What is queued ends at `end_ms`; the device has come as far as `now_ms`."""
 
+    stream_id: int = 0
+    device_index: int = 0
     end_ms: float = 0.0
     now_ms: float = 0.0
     capturing: bool = False
@@ -75,7 +78,8 @@ class Training:
         self.stream = Stream()
         self.recorder = Recorder(capacity, divertible=True)
         self.recorder.note(events.SCOPE)
-        backend = Backend(self.stream.make, lambda: self.stream, lambda: self.stream.capturing)
+        self.current: Any = self.stream  # the stream that work is queued on
+        backend = Backend(self.stream.make, lambda: self.current, lambda: self.stream.capturing)
         self.clock = DeviceClock(self.recorder, backend)
         self.clock.start()
         self.clocks = Clocks(self.recorder, self.clock)

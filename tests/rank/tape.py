@@ -8,7 +8,6 @@ from typing import Any
 
 from traceml.rank import events
 from traceml.rank.events import Entry, Recorder
-from traceml.rank.memory import Memory
 from traceml.rank.replay import Replay
 from traceml.rank.slots import Row, to_records
 from traceml.wire.columns import PHASES, VALUES
@@ -121,7 +120,7 @@ class Step:
 
 def steps_of(rows: Sequence[Row], timed: Sequence[Row | None] = ()) -> list[Step]:
     """Steps by the CPU's clock and, in `timed`, by the device's."""
-    records = to_records(rows, 1, Memory(), timed)
+    records = to_records(rows, 1, None, timed)
     columns = records.step, records.tags, records.values
     return [
         Step(number, tags, dict(zip(VALUES, values, strict=True)))

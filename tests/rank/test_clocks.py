@@ -13,7 +13,7 @@ from tests.rank.test_replay import tapes
 from traceml.rank import clocks as joining
 from traceml.rank import events
 from traceml.rank.clocks import Clocks
-from traceml.rank.device import STOPPED, ends_segment
+from traceml.rank.device_clock import STOPPED, ends_segment
 from traceml.rank.events import Entry
 from traceml.rank.slots import FORWARDS
 from traceml.wire.columns import DEVICE_TIMES, TIMES
@@ -30,7 +30,7 @@ def with_device_times(entries: Sequence[Entry], lag: int, given_up: set[int]) ->
             continue
         times.append(entry[1])
         if ends_segment(entry[0], len(times)):
-            answer = None if len(answers) in given_up else times
+            answer = None if len(answers) in given_up else (times, 0)
             answers.append((events.DEVICE_TIMES, answer, THREAD))
             times = []
             if len(answers) > lag:
@@ -140,3 +140,39 @@ def test_the_second_replay_says_nothing_a_second_time() -> None:
     clocks.finish()
     assert training.recorder.notes == {}
     assert not training.recorder.attention
+
+
+def test_a_device_that_stands_still_is_in_the_phase_of_the_marks_it_has_passed() -> None:
+    training = Training()
+    training.step()
+    training.stream.catch_up()
+    during = {"forward": 5, "backward": 25, "collective_wait": 35, "optimizer": 41}
+    start = training.stream.end_ms
+    training.step(wait=8)
+    training.steps()
+    for phase, ms in during.items():
+        training.stream.now_ms = start + ms
+        assert training.clocks.device_phase == phase
+    training.stream.catch_up()
+    assert training.clocks.device_phase == ""
+
+
+def test_nobody_asks_a_device_where_it_is_while_a_graph_is_captured() -> None:
+    training = Training()
+    training.step()
+    training.steps()
+    assert training.clocks.device_phase == "forward"
+    training.clock.is_captured = True
+    queried = training.stream.queried
+    assert training.clocks.device_phase == ""
+    assert training.stream.queried == queried
+
+
+def test_a_device_that_keeps_the_cpu_s_pace_idles_within_compute_alone() -> None:
+    tape = Tape()
+    for _ in range(4):
+        tape.fetch(3).pause(2).forward(10).pause(1).during(events.WAIT, 7)
+        tape.backward(20).optimizer(5)
+    last = both(with_device_times(tape.entries, 0, set()))[-1]
+    assert last["device_step"] == 3 + 2 + 10 + 1 + 7 + 20 + 5
+    assert last.values["device_idle_ns"] == 10 + 1 + 20 + 5

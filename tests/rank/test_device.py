@@ -13,15 +13,13 @@ from tests.rank.stream import Stream, Training
 from tests.rank.tape import Step
 from traceml import trace_step
 from traceml.rank import events
-from traceml.rank.device import (
+from traceml.rank.device import Backend, backend_of, trained_on
+from traceml.rank.device_clock import (
     PENDING_SEGMENTS,
     SEGMENT_MARKS,
     STOPPED,
-    Backend,
     DeviceClock,
-    backend_of,
     keep_time,
-    trained_on,
 )
 from traceml.rank.events import Recorder
 
@@ -211,11 +209,14 @@ def test_entries_of_other_threads_have_no_events() -> None:
 
     def elsewhere() -> None:
         training.recorder.append((events.WAIT, 1, threading.get_ident()))
-        assert training.clock.stamp() is None
+        exposed.append(training.clock.is_exposed())
 
+    exposed: list[bool] = []
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
+    assert exposed == [False]
+    assert training.clock.is_exposed()
     assert training.stream.recorded == recorded
 
 

@@ -13,7 +13,6 @@ import torch
 
 from tests.rank.conftest import PAUSE, LocalTracer, dawdle, is_timed, recorded
 from traceml import trace_step
-from traceml.rank.hooks import hook_copies
 from traceml.wire.columns import VALUES
 from traceml.wire.tags import Tag
 
@@ -196,9 +195,8 @@ def compiled_graphs(traced: bool) -> tuple[int, int]:
 
 
 def test_compiling_makes_no_more_graphs_breaks_or_recompilations(
-    dynamo: None, tracer: LocalTracer
+    dynamo: None, accelerated: None, tracer: LocalTracer
 ) -> None:
-    hook_copies(tracer.recorder, tracer._patches)
     traced = compiled_graphs(traced=True)
     tracer.close()
     torch._dynamo.reset()

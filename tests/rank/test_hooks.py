@@ -25,8 +25,8 @@ from traceml import trace_step
 from traceml.rank.batch import shape_of
 from traceml.rank.dynamo import hook_compilation
 from traceml.rank.events import ABANDON, Recorder
-from traceml.rank.hooks import hook_copies
 from traceml.rank.patches import Patches
+from traceml.rank.waits import hook_device_waits
 from traceml.wire.tags import Tag
 
 PAUSE_NS = PAUSE * 1e9
@@ -165,21 +165,6 @@ def test_a_backward_that_raises_leaves_the_phases_in_order(traced: Traced) -> No
     assert step["other_ns"] >= PAUSE_NS > step["backward_ns"]
 
 
-def test_a_copy_to_another_device_is_h2d_and_one_on_the_host_is_not(traced: Traced) -> None:
-    hook_copies(traced.recorder, traced.patches)
-    tensor = torch.zeros(8)
-    assert tensor.to(torch.float64).dtype == torch.float64
-    traced.recorder.finish()
-    assert tensor.to("meta").device.type == "meta"
-    traced.recorder.finish()
-    assert tensor.to(torch.float64).dtype == torch.float64
-    traced.recorder.finish()
-    before, to_device, on_host = (step["h2d_ns"] for step in traced.records())
-    assert math.isnan(before)  # nothing shows yet that there is a device
-    assert to_device > 0
-    assert on_host == 0
-
-
 def test_what_a_silenced_recorder_gets_makes_no_steps(traced: Traced) -> None:
     traced.records()
     traced.recorder.silence()
@@ -303,11 +288,11 @@ def test_hooks_can_be_taken_back_though_the_user_has_reset_dynamo(dynamo: None) 
     assert torch._dynamo.callback_handler.start_callbacks == []
 
 
-def test_everything_is_as_it_was_when_the_hooks_are_gone() -> None:
+def test_everything_is_as_it_was_when_the_hooks_are_gone(accelerated: None) -> None:
     before = places()
     tracer = LocalTracer()
-    hook_copies(tracer.recorder, tracer._patches)
+    hook_device_waits(None, tracer.recorder, tracer._patches)
     changed = {name for name, now in places().items() if now != before[name]}
-    assert changed >= before.keys() - {"module hooks"}
+    assert changed >= before.keys() - {"module hooks", "Module.__call__"}
     tracer.unhook()
     assert places() == before

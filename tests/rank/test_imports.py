@@ -168,3 +168,12 @@ def test_another_that_asks_all_finders_and_one_that_is_none_do_no_harm(folder: P
     when_imported("popular", told.append)
     sys.meta_path[1:1] = [AsksToo(), of_old]  # type: ignore[list-item]
     assert told == [importlib.import_module("popular")]
+
+
+def test_several_may_wait_for_the_same_module(folder: Path) -> None:
+    write(folder, "awaited.py")
+    told: list[str] = []
+    when_imported("awaited", lambda _: told.append("first"))
+    when_imported("awaited", lambda _: told.append("second"))
+    importlib.import_module("awaited")
+    assert told == ["first", "second"]

@@ -150,14 +150,14 @@ def test_an_exception_in_it_behaves_as_without_us(run: Run, tmp_path: Path, text
 
 def test_a_script_without_torch_loads_next_to_nothing_through_us(run: Run) -> None:
     script = "import sys; print(sorted(m for m in sys.modules if m.partition('.')[0] in heavy))"
-    heavy = "heavy = {'torch', 'grpc', 'numpy', 'google', 'psutil'}\n"
+    heavy = "heavy = {'torch', 'grpc', 'h2', 'numpy', 'google', 'psutil'}\n"
     assert said(run(heavy + script)) == ["[]"]
 
 
 def test_a_script_that_imports_torch_but_does_not_train_loads_nothing_else(run: Run) -> None:
     script = (
         "import torch, sys\n"
-        "print([m for m in ('grpc', 'torch._dynamo', 'torch.distributed.checkpoint')"
+        "print([m for m in ('grpc', 'h2', 'torch._dynamo', 'torch.distributed.checkpoint')"
         " if m in sys.modules])\n"
     )
     assert said(run(script)) == said(run(script, traced=False))

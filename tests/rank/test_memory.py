@@ -1,4 +1,4 @@
-"""Memory in use and memory that may be used, as far as anybody tells."""
+"""Memory that may be used, as far as anybody tells."""
 
 from pathlib import Path
 
@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from traceml.rank import memory
-
-GPU = torch.device("xpu", 1)
 
 
 @pytest.fixture
@@ -55,33 +53,11 @@ def test_on_this_machine_there_is_a_limit() -> None:
     assert memory.limit_bytes(torch.device("cpu")) > 1 << 20
 
 
-def test_a_devices_peaks_are_its_allocators(monkeypatch: pytest.MonkeyPatch) -> None:
-    stats = {
-        "allocated_bytes.all.peak": 7,
-        "reserved_bytes.all.peak": 9,
-        "num_alloc_retries": 2,
-        "allocated_bytes.all.current": 1,
-    }
-    asked = []
-
-    def memory_stats(device: torch.device) -> dict[str, int]:
-        asked.append(device)
-        return stats
-
-    monkeypatch.setattr(torch.xpu, "memory_stats", memory_stats)
-    read = memory.read(GPU)
-    assert (read.allocated_bytes, read.reserved_bytes, read.allocation_retries) == (7, 9, 2)
-    assert read.resident_bytes
-    assert asked == [GPU]  # by its number: on the sender's thread another device is current
-
-
-def test_what_a_backend_does_not_tell_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: torch.device) -> dict[str, int]:
+def test_a_device_that_does_not_tell_its_size_has_no_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: torch.device) -> None:
         raise RuntimeError("no driver")
 
-    monkeypatch.setattr(torch.xpu, "memory_stats", refuse)
     monkeypatch.setattr(torch.xpu, "get_device_properties", refuse)
-    read = memory.read(GPU)
-    assert (read.allocated_bytes, read.reserved_bytes, read.allocation_retries) == (None,) * 3
-    assert memory.limit_bytes(GPU) == 0
-    assert memory.read().allocated_bytes is None
+    assert memory.limit_bytes(torch.device("xpu", 1)) == 0

@@ -705,3 +705,38 @@ def test_the_time_of_a_forward_that_is_not_seen_does_not_pass_for_other() -> Non
     blind = replayed(tape)[2]
     assert blind.phases == {"backward": 20, "optimizer": 5}
     assert blind["step"] == 32
+
+
+def test_a_wait_is_counted_in_the_place_where_it_was() -> None:
+    tape = Tape()
+    for _ in range(3):
+        tape.at(events.FORWARD_TRAIN).pause(4).during(events.WAIT, 3).pause(1)
+        tape.at(events.FORWARD_END).pause(1).during(events.WAIT, 2)  # in the loss
+        tape.at(events.BACKWARD).pause(5).at(events.READY).pause(7).at(events.BACKWARD_END)
+        tape.note(events.WHICH, 0).at(events.OPTIMIZER).pause(2)
+        tape.during(events.WAIT, 11).at(events.OPTIMIZER_END).during(events.WAIT, 13)
+    last = replayed(tape)[-2]
+    assert last["collective_wait"] == 3 + 2 + 7 + 11 + 13
+    assert (last["forward_wait"], last["optimizer_wait"], last["other_wait"]) == (5, 11, 13)
+
+
+def test_where_nobody_has_waited_there_is_no_figure_of_it() -> None:
+    tape = Tape().note(events.DISTRIBUTED)
+    for _ in range(3):
+        tape.step()
+    last = replayed(tape)[-1]
+    assert last["collective_wait"] == 0
+    assert all(math.isnan(last[f"{place}_wait"]) for place in ("forward", "optimizer", "other"))
+
+
+def test_waits_that_nobody_sees_are_absent_from_then_on() -> None:
+    tape = Tape().note(events.DISTRIBUTED)
+    for number in range(4):
+        if number == 2:
+            tape.note(events.UNSEEN)
+        tape.forward(3).during(events.WAIT, 1).backward(4).optimizer(2)
+    steps = replayed(tape)
+    assert [step.absent & {"collective_wait", "backward"} for step in steps[1:]] == [
+        set(), {"collective_wait"}, {"collective_wait"},
+    ]  # fmt: skip
+    assert math.isnan(steps[-1]["forward_wait"])

@@ -1,5 +1,6 @@
 """The modules whose calls are the forward are found, and all others are left alone."""
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch._dynamo.utils import counters
 
 from tests.rank.conftest import LocalTracer, is_timed, recorded
 from traceml.rank import events, roots
-from traceml.rank.hooks import hook_copies
 from traceml.wire.columns import VALUES
 
 # What dynamo itself imports when it first compiles.
@@ -329,9 +329,8 @@ def what_is_compiled(build: Callable[[Any], Train]) -> dict[str, int]:
     ],
 )
 def test_no_more_is_compiled_than_without_tracing(
-    dynamo: None, tracer: LocalTracer, build: Callable[[Any], Train]
+    dynamo: None, accelerated: None, tracer: LocalTracer, build: Callable[[Any], Train]
 ) -> None:
-    hook_copies(tracer.recorder, tracer._patches)
     traced = what_is_compiled(build)
     tracer.close()
     torch._dynamo.reset()
@@ -374,3 +373,23 @@ def test_modules_that_do_not_tell_their_parameters_disturb_nobody(
     train(training(lambda: model(INPUTS).sum(), model))
     assert timed_in(model) == {model}
     assert len(forward_ns(tracer)) == 4
+
+
+def test_models_that_the_garbage_collector_does_not_know_are_found_when_they_are_called(
+    tracer: LocalTracer,
+) -> None:
+    model = Wrapper(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    before = nn.Module.__call__
+    gc.freeze()
+    try:
+        for _ in range(6):
+            model(INPUTS).sum().backward()
+            optimizer.step()
+    finally:
+        gc.unfreeze()
+    forward = recorded(tracer, ended=True).values[:, FORWARD].tolist()
+    assert all(ns > 0 for ns in forward[1:])
+    assert nn.Module.__call__ is before
+    assert is_timed(model)
+    assert not is_timed(model.module)

@@ -4,7 +4,9 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -17,8 +19,8 @@ from tests.serving import serving
 from traceml.rank import sender as senders
 from traceml.rank import turns
 from traceml.rank.channel import open_channel
-from traceml.rank.events import NOBODY, SCOPE, Recorder
-from traceml.rank.memory import Memory
+from traceml.rank.events import MEMORY, NOBODY, SCOPE, Recorder
+from traceml.rank.readings import Reading
 from traceml.rank.sender import Sender
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
@@ -26,6 +28,7 @@ from traceml.wire import service
 from traceml.wire.columns import VALUES, decode
 from traceml.wire.left import left
 
+NOBODY_S = "unix:///nobody.sock"
 FOREVER = 3600.0  # whoever waits for that exceeds the time of a test
 
 
@@ -138,7 +141,7 @@ def test_a_rank_that_is_too_new_falls_silent(
     assert "protocol 99, this sidecar at most 1" in collector.snapshot().notes[0]
 
 
-def test_a_fork_finds_no_call_in_flight_and_none_starts_meanwhile(
+def test_during_a_fork_nothing_is_sent_or_received(
     start: Callable[[], Sender], recorder: Recorder, endpoint: str
 ) -> None:
     collector = new_collector()
@@ -146,12 +149,54 @@ def test_a_fork_finds_no_call_in_flight_and_none_starts_meanwhile(
         sender = start()
         eventually(lambda: sender._greeted)
         sender.hold()
-        assert sender._call is None or sender._call.done()
         train(recorder, 3)
         eventually(lambda: sender._backlog or None)
         assert completed(collector) == 0
         sender.release()
         eventually(lambda: completed(collector) == 3)
+
+
+def test_a_training_that_forks_all_the_time_is_heard(
+    start: Callable[[], Sender], recorder: Recorder, endpoint: str
+) -> None:
+    collector = new_collector()
+    with serving(collector, endpoint):
+        sender = start()
+        deadline = monotonic() + 60.0
+        while completed(collector) < 500 and monotonic() < deadline:
+            sender.hold()
+            train(recorder, 1)
+            sender.release()
+            sleep(0.0005)  # less than a call takes
+        assert completed(collector) >= 500
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x04\0\0\0\0\0" + b"\0\x10\0\x01half"],
+)
+def test_steps_are_kept_while_something_else_listens_there(
+    start: Callable[[], Sender],
+    recorder: Recorder,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    said: bytes,
+) -> None:
+    monkeypatch.setattr(senders, "CALL_SECONDS", 0.1)
+    collector, path = new_collector(), Path(endpoint.removeprefix("unix://"))
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as connections:
+        listener.bind(str(path))
+        listener.listen()
+        sender = start()
+        for _ in range(3):
+            connections.enter_context(listener.accept()[0]).sendall(said)
+            train(recorder, 10)
+        eventually(lambda: sender._failures >= 3 and sender._backlog_records == 30)
+    path.unlink()
+    monkeypatch.setattr(senders, "CALL_SECONDS", 5.0)
+    with serving(collector, endpoint):
+        eventually(lambda: completed(collector) == 30)
+    assert recorder.faults == 0
 
 
 def test_a_fault_in_the_sender_is_counted_and_not_printed(
@@ -224,7 +269,7 @@ def test_a_sidecar_that_knows_no_reports_is_not_waited_for(
     endpoint: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(service._METHODS, "Report")
+    monkeypatch.delitem(service.METHODS, "Report")
     collector = new_collector()
     with serving(collector, endpoint):
         monkeypatch.undo()
@@ -245,7 +290,7 @@ def test_a_question_and_a_fork_do_not_meet(
         sender.hold()
         answer = others.submit(sender.ask, True, 30.0)
         eventually(lambda: sender._question is not None)
-        assert sender._call is None or sender._call.done()
+        assert not answer.done()
         sender.release()
         assert answer.result()
 
@@ -300,16 +345,13 @@ def test_a_rank_that_never_got_an_answer_leaves_its_steps_where_a_sidecar_was_ki
         recorder.note(SCOPE)  # the next sender begins anew
 
 
-def test_a_record_holds_the_devices_times_and_peaks_beside_the_cpus(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(senders, "Client", lambda _: None)
-    monkeypatch.setattr("traceml.rank.memory.read", lambda _: Memory(1, 2, 3, 4))
+def test_a_record_holds_the_devices_times_and_peaks_beside_the_cpus() -> None:
     training = Training()
+    training.recorder.append((MEMORY, Reading(2, 3, 1, 1, 4, 0), training.recorder.thread))
     for _ in range(4):
         training.step()
         training.stream.catch_up()
-    sender = Sender(training.recorder, None, make_identity(0, 1))
+    sender = Sender(training.recorder, open_channel(NOBODY_S), make_identity(0, 1))
     sender._collect()
     last = decode(sender._backlog[0]).values[-1]
     told = dict(zip(VALUES, last.tolist(), strict=True))

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import descriptors_left
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import leave, left
 
@@ -15,7 +16,7 @@ def endpoint(tmp_path: Path) -> str:
 
 
 def found(endpoint: str, since: float = 0.0) -> list[list[pb.Entry]]:
-    return [entries for _, entries in left(endpoint, since)]
+    return [list(entries) for _, entries in left(endpoint, since)]
 
 
 def test_what_was_left_at_a_socket_is_found_there(endpoint: str) -> None:
@@ -75,3 +76,13 @@ def test_garbage_is_passed_over(endpoint: str, tmp_path: Path) -> None:
 def test_over_tcp_there_is_no_place_to_leave_anything() -> None:
     leave("tcp://127.0.0.1:1", "s", WORDS)
     assert found("tcp://127.0.0.1:1") == []
+
+
+@pytest.mark.parametrize("descriptors", [0, 1])  # for the folder, and to list or read in it
+def test_what_cannot_be_read_for_want_of_a_descriptor_is_not_taken_for_absent(
+    descriptors: int, endpoint: str
+) -> None:
+    leave(endpoint, "s", WORDS)
+    with descriptors_left(descriptors), pytest.raises(OSError, match="Too many open files"):
+        found(endpoint)
+    assert found(endpoint) == [WORDS]

@@ -16,13 +16,13 @@ from tests.builders import (
     malformed_batch,
     timed_records,
 )
+from tests.client import Client, channel_to
 from tests.serving import serving
 from traceml.report.flat import flat
 from traceml.report.summary import summary
 from traceml.sidecar.collector import Collector
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
-from traceml.wire.service import Client
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def collector() -> Collector:
 @pytest.fixture
 def client(collector: Collector, tmp_path: Path) -> Iterator[Client]:
     endpoint = f"unix://{tmp_path}/sidecar.sock"
-    with serving(collector, endpoint), grpc.insecure_channel(endpoint) as channel:
+    with serving(collector, endpoint), channel_to(endpoint) as channel:
         yield Client(channel)
 
 
@@ -108,6 +108,7 @@ def test_a_malformed_batch_is_acknowledged_counted_and_noted(
 def test_an_endpoint_that_cannot_be_bound_is_an_os_error(
     collector: Collector, tmp_path: Path
 ) -> None:
-    endpoint = f"unix://{tmp_path}/no/sidecar.sock"
+    (tmp_path / "no_folder").touch()
+    endpoint = f"unix://{tmp_path}/no_folder/sidecar.sock"
     with pytest.raises(OSError, match="cannot listen at"), serving(collector, endpoint):
         pass

@@ -1,20 +1,24 @@
 """What the typical step is spent on: rules on the shares of its phases, all ranks alike."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from traceml import units
 from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Finding
 from traceml.diagnosis.policy import Policy
-from traceml.diagnosis.straggler import COMPUTE, INPUT, OTHER, lower_median
-from traceml.diagnosis.verdict import Verdict, at_most, severity
-from traceml.snapshot import Statistics
+from traceml.diagnosis.straggler import COMPUTE, COMPUTE_AND_WAITS, INPUT, OTHER, lower_median
+from traceml.diagnosis.verdict import Verdict, at_most, at_most_medium, severity
+from traceml.snapshot import RankTimes, Statistics
 
 _COMM = (
     "Exchange less often or less: gradient accumulation with no_sync(), larger batches, bf16 "
     "compression hooks; check the network between the ranks."
 )
 _CORES = "The host's CPUs are busy, and ranks wait for a core in the exchange too: free some first."
+_UNSEEN = (
+    "The waits inside it can't be seen here, see the notes: a profiler tells compute from "
+    "collectives. Then mixed precision, torch.compile or a larger batch make compute faster."
+)
 _ACTIONS = {
     "INPUT_BOUND": "Fetch ahead: more DataLoader workers, a larger prefetch_factor, "
     "persistent_workers, data closer to the machine or already decoded.",
@@ -39,6 +43,7 @@ class Shares:
     floor_seconds: float
     step_seconds: float
     sees_whole_world: bool
+    sees_waits: bool  # or there is nobody to wait for
     is_exact: bool  # the clock shows what the device waited for, not what the CPU did
     is_contended: bool  # ranks that compute on the CPU have none to spare
     is_crowded: bool  # and too little of it
@@ -93,14 +98,18 @@ class Shares:
         if score < 1:
             return Verdict("COMPUTE_BOUND", score)
         largest = self.statistics.phases[phase].spread.median
+        what = "The model's own work is" if self.sees_waits else f"{COMPUTE_AND_WAITS} are"
         summary = (
-            f"The model's own work is {units.ratio(share)} of the step, most of it {phase} "
+            f"{what} {units.ratio(share)} of the step, most of it {phase} "
             f"({units.seconds(largest)} of {units.seconds(self.step_seconds)})."
         )
         finding = Finding(
             STEP_TIME, "COMPUTE_BOUND", INFO, summary, _ACTIONS["COMPUTE_BOUND"], phase=phase,
             chronic=True, confidence=self.confidence, evidence={"share_ratio": share},
         )  # fmt: skip
+        if not self.sees_waits:
+            unsure = at_most_medium(self.confidence)
+            finding = replace(finding, confidence=unsure, action=_UNSEEN)
         return Verdict("COMPUTE_BOUND", score, finding)
 
     def _capped(self, verdict: Verdict) -> Verdict:
@@ -119,12 +128,23 @@ class Shares:
         if self.is_crowded:
             warning, critical = warning * policy.contended_factor, 1.0
         verdict = self._judged("COMM_BOUND", known, "collective_wait", warning, critical)
-        if verdict.finding is None or not self.is_contended:
+        if verdict.finding is None:
             return verdict
-        finding = replace(
-            at_most(verdict.finding, WARNING), confidence="low", action=f"{_CORES} {_COMM}"
-        )
+        finding = _with_places(verdict.finding, self._typical_waits())
+        if self.is_contended:
+            finding = replace(
+                at_most(finding, WARNING), confidence="low", action=f"{_CORES} {_COMM}"
+            )
         return replace(verdict, finding=finding)
+
+    def _typical_waits(self) -> Mapping[str, float]:
+        """Where the rank with the median waiting waits."""
+
+        def waited(times: RankTimes) -> float:
+            return times.phases.get("collective_wait", 0.0)
+
+        ordered = sorted(self.statistics.ranks.values(), key=waited)
+        return ordered[(len(ordered) - 1) // 2].wait_seconds
 
     def _bound(self, state: str, phases: Sequence[str], warning: float, critical: float) -> Verdict:
         value = self._typical(phases)
@@ -168,3 +188,18 @@ class Shares:
         of_ranks = [times.phases for times in self.statistics.ranks.values()]
         sums = [sum(map(of.__getitem__, medians)) for of in of_ranks if of.keys() >= medians.keys()]
         return (lower_median(sums), largest) if sums else None
+
+
+def _with_places(finding: Finding, waits: Mapping[str, float]) -> Finding:
+    """The same, and where the typical rank waits."""
+    total = sum(waits.values())
+    if not total:
+        return finding
+    most = max(waits, key=waits.__getitem__)
+    where = (
+        f" A typical rank waits most in {most} "
+        f"({units.seconds(waits[most])} of {units.seconds(total)})."
+    )
+    places = {f"{place}_wait_seconds": seconds for place, seconds in waits.items()}
+    evidence = {**(finding.evidence or {}), **places}
+    return replace(finding, summary=finding.summary + where, evidence=evidence)

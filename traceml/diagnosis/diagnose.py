@@ -11,6 +11,8 @@ from traceml.diagnosis.finding import (
     Diagnoses,
     Diagnosis,
 )
+from traceml.diagnosis.gpu import in_use
+from traceml.diagnosis.launch import explanation
 from traceml.diagnosis.memory import step_memory
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.process import process
@@ -50,9 +52,10 @@ def _sooner(window: Diagnosis, recent: Diagnosis, policy: Policy) -> Diagnosis:
 def _diagnoses(
     snapshot: Snapshot, statistics: Statistics, host: HostUse, policy: Policy
 ) -> Diagnoses:
+    steps = step_time(snapshot, statistics, host, policy)
     return {
-        STEP_TIME: step_time(snapshot, statistics, host, policy),
+        STEP_TIME: steps,
         STEP_MEMORY: step_memory(snapshot, statistics, policy),
-        SYSTEM: system(host, policy),
+        SYSTEM: system(in_use(host, snapshot.ranks), policy, explanation(steps)),
         PROCESS: process(snapshot, statistics, policy),
     }

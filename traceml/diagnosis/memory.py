@@ -1,7 +1,7 @@
 """Step memory: close to the limit, uneven over the ranks, or growing.
 
-On a device it is what its allocator has handed out. On CPU the resident set stands in,
-and all ranks share one limit.
+On a device it is what its allocator has handed out, and growth is judged on what stays so
+between steps. On CPU the resident set stands in, and all ranks share one limit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,9 +34,15 @@ def step_memory(snapshot: Snapshot, statistics: Statistics, policy: Policy) -> D
         nothing = Finding(STEP_MEMORY, "NO_DATA", INFO, "No step has told its memory yet.")
         return conclude(STEP_MEMORY, (), nothing)
     limits = {r.rank: r.memory_limit_bytes for r in snapshot.ranks if r.memory_limit_bytes}
-    retries = sum(rank.allocation_retries for rank in snapshot.ranks)
-    peaks = statistics.memory_peaks[kind]
-    memory = _Memory(kind, statistics.memory[kind], peaks, limits, retries, policy)
+    memory = _Memory(
+        kind=kind,
+        peak=statistics.memory[kind],
+        peaks=statistics.memory_peaks[kind],
+        limits=limits,
+        retries=statistics.allocation_retries,
+        retries_so_far=sum(rank.allocation_retries for rank in snapshot.ranks),
+        policy=policy,
+    )
     verdicts = [memory.pressure(), memory.imbalance(), *memory.creep(snapshot.memory_trends)]
     return conclude(STEP_MEMORY, verdicts, memory.balanced())
 
@@ -65,16 +71,21 @@ class _Memory:
     peak: Spread
     peaks: Mapping[int, float]
     limits: Mapping[int, float]
-    retries: int
+    retries: Mapping[int, int]  # in this scope
+    retries_so_far: int
     policy: Policy
-
-    @property
-    def _name(self) -> str:
-        return "allocated memory" if self.kind == "allocated" else "resident memory"
 
     @property
     def _is_shared(self) -> bool:
         return self.kind == "rss"
+
+    @property
+    def _name(self) -> str:
+        return "resident memory" if self._is_shared else "allocated memory"
+
+    @property
+    def _floor(self) -> str:
+        return self._name if self._is_shared else "memory that stays allocated between steps"
 
     def balanced(self) -> Finding:
         summary = (
@@ -88,17 +99,12 @@ class _Memory:
         known = {rank: self.peaks[rank] for rank in self.limits if rank in self.peaks}
         if not known:
             return Verdict("HIGH_PRESSURE")
-        if self._is_shared:
-            rank, used, limit = None, sum(known.values()), max(self.limits.values())
-        else:
-            rank = max(known, key=lambda number: known[number] / self.limits[number])
-            used, limit = known[rank], self.limits[rank]
+        rank, used, limit = self._fullest(known)
         ratio = used / limit
-        score = ratio / self.policy.pressure_warning
+        score = max(ratio / self.policy.pressure_warning, 1.0 if self.retries else 0.0)
         if score < 1:
             return Verdict("HIGH_PRESSURE", score)
         whose = "of all ranks" if rank is None else f"of rank {rank}"
-        retried = f" The allocator had to retry {self.retries} times." if self.retries else ""
         finding = Finding(
             domain=STEP_MEMORY,
             state="HIGH_PRESSURE",
@@ -106,12 +112,33 @@ class _Memory:
             if self.retries
             else severity(ratio, self.policy.pressure_warning, self.policy.pressure_critical),
             summary=f"Peak {self._name} {whose} is {units.bytes_(used)} of "
-            f"{units.bytes_(limit)}: {units.ratio(ratio)}.{retried}",
+            f"{units.bytes_(limit)}: {units.ratio(ratio)}.{self._retried()}",
             action=_FREE,
             rank=rank,
-            evidence={"peak_bytes": used, "limit_bytes": limit, "retries": self.retries},
+            evidence={
+                "peak_bytes": used,
+                "limit_bytes": limit,
+                "retries": sum(self.retries.values()),
+                "retries_so_far": self.retries_so_far,
+            },
         )
         return Verdict("HIGH_PRESSURE", score, finding, ratio)
+
+    def _fullest(self, known: Mapping[int, float]) -> tuple[int | None, float, float]:
+        """Who is closest to its limit, and both; a rank that ran out of memory comes first."""
+        if self._is_shared:
+            return None, sum(known.values()), max(self.limits.values())
+        rank = max(known, key=lambda r: (self.retries.get(r, 0), known[r] / self.limits[r]))
+        return rank, known[rank], self.limits[rank]
+
+    def _retried(self) -> str:
+        if not self.retries:
+            return ""
+        times = sum(self.retries.values())
+        often = "once" if times == 1 else f"{times} times"
+        return (
+            f" In these steps the allocator ran out, had to free its cache and try again {often}."
+        )
 
     def imbalance(self) -> Verdict:
         rank, skew = self.peak.worst_rank, self.peak.skew_ratio
@@ -165,6 +192,8 @@ class _Memory:
             return None
         if trend.largest_rise_bytes > self.policy.creep_jump_ratio * grown:
             return None
+        if trend.certainty < self.policy.creep_certainty:
+            return None
         pace = grown / (_BETWEEN_BANDS * trend.steps)
         return Growth(rank, grown, grown / trend.baseline_bytes, trend.steps, pace, pace)
 
@@ -195,7 +224,7 @@ class _Memory:
         alone = bool(others) and lower_median(others) < worst.bytes / 2
         left = self._steps_left(worst)
         is_near = left is not None and left <= worst.steps / 4
-        whose = f"Rank {worst.rank}'s {self._name}" if alone else self._name.capitalize()
+        whose = f"Rank {worst.rank}'s {self._floor}" if alone else self._floor.capitalize()
         until = f" At that pace the limit is reached in {left:.0f} steps." if left else ""
         return Finding(
             domain=STEP_MEMORY,

@@ -37,6 +37,10 @@ class Policy:
     h2d_critical: float = _limit(0.20, "the same, critical", _RATIO)
     comm_warning: float = _limit(0.10, "COMM-BOUND: share of the exchange itself", _RATIO)
     comm_critical: float = _limit(0.20, "the same, critical", _RATIO)
+    launch_warning: float = _limit(
+        0.20, "LAUNCH-BOUND: share in which the device waits for the CPU, within compute", _RATIO
+    )
+    launch_critical: float = _limit(0.40, "the same, critical", _RATIO)
     wait_warning: float = _limit(0.10, "WAIT-HEAVY: share of other", _RATIO)
     wait_critical: float = _limit(0.20, "the same, critical", _RATIO)
     jitter_ratio: float = _limit(
@@ -84,12 +88,21 @@ class Policy:
     creep_jump_ratio: float = _limit(
         0.5, "MEMORY CREEP: no more than this of the growth in an eighth of the time", _RATIO
     )
+    creep_certainty: float = _limit(
+        4.5, "MEMORY CREEP: so surely it rises, in standard deviations of what chance would do"
+    )
 
     # System and process: context, beside the findings above.
     gpu_memory_very_high: float = _limit(0.95, "VERY_HIGH_GPU_MEMORY: in use", _RATIO)
     gpu_memory_high: float = _limit(0.85, "HIGH_GPU_MEMORY: in use", _RATIO)
     gpu_temperature: float = _limit(85, "HIGH_GPU_TEMPERATURE: degrees Celsius")
     gpu_throttled: float = _limit(0.10, "GPU_THROTTLED: share of the samples", _RATIO)
+    gpu_clock_behind: float = _limit(
+        0.10,
+        "GPU_THROTTLED: a cap on the power counts from an SM clock so far below the other ranks' "
+        "GPUs on; a COMPUTE STRAGGLER then names it",
+        _RATIO,
+    )
     gpu_power: float = _limit(0.95, "HIGH_GPU_POWER: of the limit", _RATIO)
     gpu_utilization_low: float = _limit(0.30, "LOW_GPU_UTILIZATION: below it", _RATIO)
     gpu_utilization_moderate: float = _limit(0.70, "MODERATE_GPU_UTILIZATION: below it", _RATIO)

@@ -6,10 +6,12 @@ from dataclasses import replace
 from traceml import units
 from traceml.diagnosis.bound import Shares
 from traceml.diagnosis.finding import INFO, STEP_TIME, WARNING, Diagnosis, Finding
+from traceml.diagnosis.gpu import cause
+from traceml.diagnosis.launch import busy_ratios, launch_bound
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.stall import stalled
 from traceml.diagnosis.straggler import Judge, lower_median
-from traceml.diagnosis.verdict import Verdict, at_most, conclude
+from traceml.diagnosis.verdict import Verdict, at_most, at_most_medium, conclude
 from traceml.snapshot import HostUse, Snapshot, Statistics
 
 MIN_STEPS = 2
@@ -35,18 +37,23 @@ def _rules(
     floor = policy.floor(snapshot.telemetry.overhead_seconds_per_step)
     is_exact = statistics.clock == "device" or snapshot.run.device in ("cpu", "mps", "")
     confidence = _confidence(statistics, policy, is_exact)
-    gpus = {rank.rank: rank.gpu_uuid for rank in snapshot.ranks if rank.gpu_uuid}
     is_busy = (host.cpu_utilization_ratio or 0.0) >= policy.contended_cpu
-    judge = Judge(
-        statistics, policy, floor, step_seconds, lambda rank: _throttled(gpus.get(rank), host),
-        is_busy and snapshot.run.device == "cpu", confidence,
-    )  # fmt: skip
     world = snapshot.run.world_size or 1
-    shares = Shares(
-        statistics, policy, floor, step_seconds, world == len(statistics.ranks), is_exact,
-        judge.is_contended, judge.is_contended and _is_crowded(snapshot, policy), confidence,
+    sees_waits = _sees_waits(statistics, world)
+    judge = Judge(
+        statistics, policy, floor, step_seconds,
+        lambda rank: cause(rank, snapshot.ranks, host, policy),
+        is_busy and snapshot.run.device == "cpu", sees_waits,
+        confidence if sees_waits else at_most_medium(confidence),
     )  # fmt: skip
-    causes = [*judge.verdicts(), *shares.verdicts()]
+    shares = Shares(
+        statistics, policy, floor, step_seconds, world == len(statistics.ranks), sees_waits,
+        is_exact, judge.is_contended, judge.is_contended and _is_crowded(snapshot, policy),
+        confidence,
+    )  # fmt: skip
+    busy = busy_ratios(snapshot.ranks, host)
+    launch = launch_bound(statistics, policy, floor, busy, confidence)
+    causes = [*judge.verdicts(), *shares.verdicts(), launch]
     yield from causes
     found = any(verdict.finding and verdict.finding.severity != INFO for verdict in causes)
     jitter = shares.jitter()
@@ -55,6 +62,13 @@ def _rules(
         yield shares.compute()
     else:
         yield replace(shares.compute(), finding=None)
+
+
+def _sees_waits(statistics: Statistics, world: int) -> bool:
+    """Whether each rank's waiting is told from its own work; one alone waits for nobody."""
+    ranks = statistics.ranks.values()
+    is_alone = max(world, len(ranks)) == 1
+    return is_alone or all("collective_wait" in times.phases for times in ranks)
 
 
 def _is_crowded(snapshot: Snapshot, policy: Policy) -> bool:
@@ -84,14 +98,6 @@ def _unsure(verdict: Verdict) -> Verdict:
     if verdict.finding is None:
         return verdict
     return replace(verdict, finding=at_most(verdict.finding, WARNING))
-
-
-def _throttled(uuid: str | None, host: HostUse) -> str:
-    """What is known of a rank's GPU that would make it slow."""
-    for gpu in host.gpus:
-        if gpu.uuid == uuid and gpu.throttled:
-            return f" Its GPU's clocks were held back ({', '.join(gpu.throttled)})."
-    return ""
 
 
 def _balanced(statistics: Statistics) -> Finding:

@@ -22,6 +22,9 @@ INPUT = ("dataloader", "h2d")
 COMPUTE = ("forward", "backward", "optimizer")
 OTHER = ("other",)
 
+# What is measured as compute where waits can't be told from it.
+COMPUTE_AND_WAITS = "Compute and the collectives inside it"
+
 _ACTIONS = {
     "dataloader": "Look at what rank {rank} reads and how: its storage, its number of workers, "
     "the size of its shard.",
@@ -39,6 +42,17 @@ _ACTIONS = {
 
 
 _EVEN = "Spread the work evenly: batches of equal size and samples of like length on all ranks."
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What is known of a rank that would explain why it is slow."""
+
+    sentence: str
+    evidence: Mapping[str, float | str]
+
+
+NO_CAUSE = Cause("", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +136,9 @@ class Judge:
     policy: Policy
     floor_seconds: float
     step_seconds: float  # the typical one
-    causes: Callable[[int], str]  # what is known of a rank that would explain it
+    causes: Callable[[int], Cause]  # of a rank that computes slowly
     is_contended: bool  # ranks that compute on the CPU have none to spare
+    sees_waits: bool  # else ranks are judged by when they end their phases alone
     confidence: str
 
     def verdicts(self) -> Iterator[Verdict]:
@@ -235,18 +250,19 @@ class Judge:
 
     def _finding(self, state: str, excess: Excess, share: float) -> Finding:
         times = self.statistics.ranks[excess.rank]
+        cause = self.causes(excess.rank) if state != "INPUT_STRAGGLER" else NO_CAUSE
         return Finding(
             domain=STEP_TIME,
             state=state,
             severity=self._severity(share),
-            summary=self._why(excess, share),
+            summary=self._why(excess, share) + cause.sentence,
             action=_EVEN
             if self._batches(excess)
             else _ACTIONS[excess.phase].format(rank=excess.rank),
             rank=excess.rank,
             phase=excess.phase,
             lost_seconds_per_step=excess.seconds,
-            chronic=times.led_ratio >= self.policy.chronic_ratio,
+            chronic=times.led_ratio >= self.policy.chronic_ratio if self.sees_waits else None,
             confidence=self.confidence,
             evidence={
                 "excess_seconds": excess.seconds,
@@ -255,6 +271,7 @@ class Judge:
                 "share_ratio": share,
                 "late_ratio": excess.late_ratio,
                 "led_ratio": times.led_ratio,
+                **cause.evidence,
             },
         )
 
@@ -264,13 +281,20 @@ class Judge:
     def _why(self, excess: Excess, share: float) -> str:
         return (
             f"Rank {excess.rank} takes {units.seconds(excess.seconds)} a step longer than the "
-            f"others, most of it in {excess.phase}, and they wait for it: {units.ratio(share)} of "
-            f"the step{self._how_often(excess)}.{self._batches(excess)}{self.causes(excess.rank)}"
+            f"others, most of it in {self._where(excess)}: {units.ratio(share)} of "
+            f"the step{self._how_often(excess)}.{self._batches(excess)}"
         )
+
+    def _where(self, excess: Excess) -> str:
+        """The phase, and what its excess did to the others."""
+        if self.sees_waits:
+            return f"{excess.phase}, and they wait for it"
+        inside = f" ({COMPUTE_AND_WAITS.lower()})" if excess.phase in COMPUTE else ""
+        return f"{excess.phase}{inside}, and it ends that later than they do"
 
     def _how_often(self, excess: Excess) -> str:
         led = self.statistics.ranks[excess.rank].led_ratio
-        if led >= self.policy.chronic_ratio:
+        if led >= self.policy.chronic_ratio or not self.sees_waits:
             return ""
         return f" on average, in {units.ratio(led)} of the steps"
 

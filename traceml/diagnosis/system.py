@@ -1,21 +1,38 @@
 """System: the machine beside the training. Context; it never outranks a step's finding."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from traceml.diagnosis.context import Measured, Rule
-from traceml.diagnosis.finding import INFO, SYSTEM, WARNING, Diagnosis, Finding
+from traceml.diagnosis.finding import INFO, SYSTEM, WARNING, Diagnosis, Finding, title
+from traceml.diagnosis.gpu import compared
 from traceml.diagnosis.policy import Policy
 from traceml.diagnosis.verdict import Verdict, conclude
 from traceml.snapshot import GpuUse, HostUse
 
+_IDLE = ("LOW_GPU_UTILIZATION", "MODERATE_GPU_UTILIZATION")
 
-def system(host: HostUse, policy: Policy) -> Diagnosis:
-    """What stands out on the host and its GPUs."""
+
+def system(host: HostUse, policy: Policy, steps: Finding | None = None) -> Diagnosis:
+    """What stands out on the host and those of its GPUs that are in use; `steps` may say why
+    these have little to do.
+    """
     if not host.samples:
         nothing = Finding(SYSTEM, "NO_DATA", INFO, "The machine was not looked at yet.")
         return conclude(SYSTEM, (), nothing)
     normal = Finding(SYSTEM, "NORMAL", INFO, "Nothing stands out on this machine.")
-    return conclude(SYSTEM, [*_gpu_verdicts(host, policy), *_host_verdicts(host, policy)], normal)
+    gpus = [_explained(verdict, steps) for verdict in _gpu_verdicts(host, policy)]
+    return conclude(SYSTEM, [*gpus, *_host_verdicts(host, policy)], normal)
+
+
+def _explained(verdict: Verdict, steps: Finding | None) -> Verdict:
+    """A GPU that has little to do, with the reason for it."""
+    found = verdict.finding
+    if found is None or steps is None or verdict.state not in _IDLE:
+        return verdict
+    why = f"The step's own finding, {title(steps.state)}, says why: {steps.summary}"
+    explained = replace(found, summary=f"{found.summary} {why}", action=steps.action)
+    return replace(verdict, finding=explained)
 
 
 def _gpu_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
@@ -29,7 +46,9 @@ def _gpu_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
     full = "{who}'s memory was {value:.0%} full."
     shared = "Something else may use this GPU as well: compare with the ranks' own memory."
     idle = "See the step's own finding for what it waits for."
-    reasons = ", ".join(sorted({reason for gpu in host.gpus for reason in gpu.throttled}))
+    held_back = compared(host, policy)
+    worst = max(held_back, key=lambda of: of.throttled_ratio, default=None)
+    reasons = ", ".join(worst.reasons) if worst else ""
     yield Rule(SYSTEM, "VERY_HIGH_GPU_MEMORY", WARNING, very, full, shared).above(memory)
     yield Rule(
         SYSTEM, "HIGH_GPU_TEMPERATURE", WARNING, policy.gpu_temperature,
@@ -39,7 +58,7 @@ def _gpu_verdicts(host: HostUse, policy: Policy) -> Iterator[Verdict]:
         SYSTEM, "GPU_THROTTLED", WARNING, policy.gpu_throttled,
         f"{{who}}'s clocks were held back in {{value:.0%}} of the time ({reasons}).",
         "A GPU that is held back makes its rank a straggler: check power limit and cooling.",
-    ).above(each(lambda gpu: gpu.throttled_ratio))  # fmt: skip
+    ).above(Measured(of.throttled_ratio, f"GPU {of.gpu.index}") for of in held_back)  # fmt: skip
     high = Rule(SYSTEM, "HIGH_GPU_MEMORY", INFO, policy.gpu_memory_high, full, shared)
     yield high.above(of for of in memory if of.value < very)
     yield Rule(

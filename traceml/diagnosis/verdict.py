@@ -36,6 +36,11 @@ def at_most(finding: Finding, limit: str) -> Finding:
     return replace(finding, severity=limit)
 
 
+def at_most_medium(confidence: str) -> str:
+    """The confidence, but no more than that."""
+    return "medium" if confidence == "high" else confidence
+
+
 def conclude(domain: str, verdicts: Iterable[Verdict], otherwise: Finding) -> Diagnosis:
     """The diagnosis: what holds, the worst first; `otherwise` if nothing does."""
     given = tuple(verdicts)

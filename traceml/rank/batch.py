@@ -14,11 +14,12 @@ def shape_of(batch: Any) -> Size:
     """The shape of the first tensor in whatever a loader yields; no samples where there is none."""
     first = batch[0] if type(batch) is list and batch else batch
     if type(first) is not Tensor:  # a tensor or a list of them is what nearly every loader yields
-        first = _first_tensor(batch)
+        first = first_tensor(batch)
     return _NOTHING if first is None else first.shape or _SCALAR
 
 
-def _first_tensor(batch: Any) -> Tensor | None:
+def first_tensor(batch: Any) -> Tensor | None:
+    """The first tensor in what may be nested; None where there is none."""
     for _ in range(_DEPTH):
         if isinstance(batch, Tensor):
             return batch

@@ -8,8 +8,9 @@ its counterpart in the other.
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from traceml.rank.device import DeviceClock, ends_segment
-from traceml.rank.events import ABANDON, DEVICE, DEVICE_END, DEVICE_TIMES, Entry, Recorder
+from traceml.rank.device_clock import DeviceClock
+from traceml.rank.device_replay import DeviceReplay
+from traceml.rank.events import DEVICE, Entry, Recorder
 from traceml.rank.replay import Replay
 from traceml.rank.slots import (
     BACKWARDS,
@@ -17,7 +18,6 @@ from traceml.rank.slots import (
     FORWARDS,
     SAMPLES,
     STEP,
-    UNTIMED,
     Row,
 )
 
@@ -54,6 +54,16 @@ class Clocks:
                 self._timed = None
         return list(self._matched())
 
+    @property
+    def device_phase(self) -> str:
+        """The phase that the device is in; empty if it has done all it was told to, or if nobody
+        knows. To be asked while the training thread stands still.
+        """
+        if self._clock is None or self._timed is None:
+            return ""
+        passed = self._clock.marks_passed()
+        return "" if passed is None else self._timed.phase_after(passed)
+
     def finish(self) -> list[Step]:
         """There will be no more entries: settle what was open."""
         self._held += self.replay.finish()
@@ -89,78 +99,3 @@ class Clocks:
         self._rows.clear()
         if self._clock is not None:
             self._clock.stop()
-
-
-class DeviceReplay:
-    """The replay by the device's clock: of each segment as soon as its times are known."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.is_over = False
-        self._recorder = recorder
-        self._unheard = Recorder(capacity=1)  # what there is to say the other replay has said
-        self._replay = Replay(self._unheard)
-        self._segment: list[Entry] = []
-        self._marks = 0  # in it
-        self._waiting: deque[list[Entry]] = deque()
-        self._began = False
-
-    def feed(self, entries: Sequence[Entry]) -> list[Row]:
-        """Go on with these entries; returns the steps that are over now."""
-        self._unheard.thread = thread = self._recorder.thread
-        self._unheard.optimizers_made = self._recorder.optimizers_made
-        rows: list[Row] = []
-        for entry in entries:
-            if entry[2] != thread:
-                continue
-            code, value, _ = entry
-            if code == DEVICE_TIMES and self._waiting:
-                rows += self._play(self._waiting.popleft(), value)
-            elif code < DEVICE:
-                self._add(entry)
-            elif code == DEVICE:
-                rows += self._begin()
-            elif code == DEVICE_END:
-                self.is_over = True
-        return rows
-
-    def finish(self) -> list[Row]:
-        """There will be no more entries, nor times."""
-        rows = [row for segment in self._waiting for row in self._play(segment, None)]
-        self._waiting.clear()
-        return [*rows, *self._play(self._segment, None), *self._replay.finish()]
-
-    def _begin(self) -> list[Row]:
-        """From here on each mark has its time; those before have none."""
-        self._began = True
-        before, self._segment, self._marks = self._segment, [], 0
-        return self._play(before, None)
-
-    def _add(self, entry: Entry) -> None:
-        self._segment.append(entry)
-        if entry[0] > ABANDON:
-            return
-        self._marks += 1
-        if self._began and ends_segment(entry[0], self._marks):
-            self._waiting.append(self._segment)
-            self._segment, self._marks = [], 0
-
-    def _play(self, segment: list[Entry], times: list[int] | None) -> list[Row]:
-        if times is None or len(times) != sum(code <= ABANDON for code, _, _ in segment):
-            return self._play_untimed(segment)
-        now = iter(times)
-        return self._replay.feed(
-            [
-                (code, next(now) if code <= ABANDON else value, thread)
-                for code, value, thread in segment
-            ]
-        )
-
-    def _play_untimed(self, segment: list[Entry]) -> list[Row]:
-        """All at the last known time, in steps that are worth nothing, the one after included."""
-        rows: list[Row] = []
-        phases = self._replay.phases
-        for code, value, thread in segment:
-            phases.count(UNTIMED, 1)
-            rows += self._replay.feed([(code, phases.since if code <= ABANDON else value, thread)])
-        phases.count(UNTIMED, 1)
-        return rows

@@ -12,7 +12,8 @@ from time import perf_counter_ns as clock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traceml.rank.device import DeviceClock
+    from traceml.rank.allocator import Allocator
+    from traceml.rank.device_clock import DeviceClock
 
 # With the time at which it happened.
 (
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     OPTIMIZER, OPTIMIZER_END, WAIT, WAIT_END, ZERO_GRAD, SCOPE, SCOPE_END, ABANDON,
 ) = range(24)  # fmt: skip
 # With a value.
-BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED = range(24, 30)
+BATCH, WHICH, TAG, NUMBER, UNMARKED, DISTRIBUTED, UNSEEN, MEMORY = range(24, 32)
 # Of the device's clock: it begins, so many marks had these times, it ends.
-DEVICE, DEVICE_TIMES, DEVICE_END = range(30, 33)
+DEVICE, DEVICE_TIMES, DEVICE_END = range(32, 35)
 
 # Of TAG, above all tags: something was saved. Done in most steps it is part of them.
 SAVED = 1 << 10
@@ -50,8 +51,8 @@ class Recorder:
     """
 
     __slots__ = (
-        "_entries", "append", "attention", "blind", "device", "faults", "in_forward", "keep",
-        "notes", "optimizers_made", "price_ns", "scopes", "thread",
+        "_entries", "allocator", "append", "attention", "blind", "device", "faults", "in_forward",
+        "keep", "notes", "optimizers_made", "price_ns", "scopes", "thread",
     )  # fmt: skip
 
     def __init__(self, capacity: int = CAPACITY, divertible: bool = False) -> None:
@@ -60,6 +61,7 @@ class Recorder:
         # Hooks hold on to what this is now, and only a partial can be changed afterwards.
         self.append: Callable[[Entry], None] = partial(self.keep) if divertible else self.keep
         self.device: DeviceClock | None = None  # the clock that entries also go by
+        self.allocator: Allocator | None = None  # of the device, to be read now and then
         self.thread = get_ident()
         self.scopes = 0
         self.in_forward = False  # a root is being called: calls within it are part of it
@@ -87,6 +89,9 @@ class Recorder:
 
     def finish(self) -> None:
         """A scope of the user's ends."""
+        allocator = self.allocator
+        if allocator is not None and clock() >= allocator.due_ns:
+            allocator.scope_ends()
         self.append((SCOPE_END, clock(), self.thread))
         self.scopes += 1
         if not self.scopes % NUMBERED_EVERY:  # so that the reader finds its place again

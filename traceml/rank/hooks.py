@@ -1,4 +1,4 @@
-"""Where torch is hooked: fetch, copies to the device, backward, optimizer, collectives.
+"""Where torch is hooked: fetch, backward, optimizer.
 
 A hook writes down that something began or ended, and does what was asked for; it
 looks at nothing but the shape of a batch. Inside compiled code it does nothing.
@@ -18,13 +18,13 @@ from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader
 
 from traceml.rank.batch import shape_of
+from traceml.rank.copies import hook_copies
 from traceml.rank.device import may_be_used
+from traceml.rank.dynamo import aside
 from traceml.rank.events import (
     BACKWARD,
     BACKWARD_END,
     BATCH,
-    COPY,
-    COPY_END,
     FETCH,
     FETCH_END,
     FETCH_EVAL,
@@ -34,8 +34,6 @@ from traceml.rank.events import (
     OPTIMIZER_END,
     SAVED,
     TAG,
-    WAIT,
-    WAIT_END,
     WHICH,
     ZERO_GRAD,
     Recorder,
@@ -43,16 +41,23 @@ from traceml.rank.events import (
 from traceml.rank.patches import Patches
 from traceml.rank.ready import ReadyMark
 from traceml.rank.roots import Roots
+from traceml.rank.waits import hook_waits
 
 Make = Callable[[Any], Any]
+Train = Callable[[Any], None]
 
 
 def install(
-    recorder: Recorder, ready: ReadyMark, roots: Roots, train: Callable[[], None], patches: Patches
+    recorder: Recorder,
+    ready: ReadyMark,
+    roots: Roots,
+    train: Train,
+    patches: Patches,
 ) -> None:
     """Hook torch in this process, for all models.
 
-    `train` is called before the first backward or step, on the thread that calls it.
+    `train` is called before the first backward or step, on the thread that calls it, with
+    tensors that it is about.
     """
     patches.replace(dataloader.DataLoader, "__iter__", _iterate(recorder))
     patches.replace(dataloader._BaseDataLoaderIter, "__next__", _fetch(recorder))
@@ -62,18 +67,9 @@ def install(
     _tell_torchscript(torch.autograd.grad, "aten::grad")
     _Optimizers(recorder, roots, train).hook(patches)
     patches.replace(torch, "save", _tagging(recorder, SAVED))
-    if torch.distributed.is_available():
-        wait = _around(recorder, WAIT, WAIT_END)
-        patches.replace(torch._C._distributed_c10d.Work, "wait", wait)
-        patches.replace(torch.distributed, "_broadcast_coalesced", wait)
+    hook_waits(recorder, patches)
     if may_be_used():
         hook_copies(recorder, patches)
-
-
-def hook_copies(recorder: Recorder, patches: Patches) -> None:
-    """Time copies from host to device."""
-    for name in ("to", "cuda"):
-        patches.replace(torch.Tensor, name, _copy(recorder))
 
 
 def hook_checkpoints(checkpoint: Any, recorder: Recorder, patches: Patches) -> None:
@@ -136,37 +132,7 @@ def _fetch(recorder: Recorder) -> Make:
     return make
 
 
-def _copy(recorder: Recorder) -> Make:
-    append = recorder.append
-    is_compiling = torch.compiler.is_dynamo_compiling
-
-    def make(original: Any) -> Any:
-        @functools.wraps(original)
-        def copy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not self.is_cpu:
-                return original(self, *args, **kwargs)
-            since, device = clock(), recorder.device
-            before = device.stamp() if device else None  # that it is a copy shows afterwards
-            copied = original(self, *args, **kwargs)
-            if not copied.is_cpu:
-                begun = (COPY, since, get_ident())
-                if device:
-                    device.append(begun, before)
-                else:
-                    append(begun)
-                append((COPY_END, clock(), get_ident()))
-            elif device and before:
-                device.release(before)
-            return copied
-
-        return copy
-
-    return make
-
-
-def _backward(
-    recorder: Recorder, ready: ReadyMark, roots: Roots, train: Callable[[], None]
-) -> Make:
+def _backward(recorder: Recorder, ready: ReadyMark, roots: Roots, train: Train) -> Make:
     append = recorder.append
     is_compiling = torch.compiler.is_dynamo_compiling
     training = False
@@ -179,9 +145,11 @@ def _backward(
                 return original(*args, **kwargs)
             if not training:
                 training = True
-                train()
-            thread = get_ident()
-            append((BACKWARD, clock(), thread))
+                aside(lambda: train(args))  # a frame that holds tensors would be compiled
+            now, thread, allocator = clock(), get_ident(), recorder.allocator
+            append((BACKWARD, now, thread))
+            if allocator is not None and now >= allocator.due_ns and thread == recorder.thread:
+                allocator.backward_begins()
             marking = ready.attached and thread == recorder.thread
             if marking:
                 ready.begin(args)
@@ -239,7 +207,7 @@ def _tagging(recorder: Recorder, tag: int) -> Make:
 class _Optimizers:
     """The steps of all optimizers, told apart by numbers."""
 
-    def __init__(self, recorder: Recorder, roots: Roots, train: Callable[[], None]) -> None:
+    def __init__(self, recorder: Recorder, roots: Roots, train: Train) -> None:
         self._recorder = recorder
         self._roots = roots
         self._train = train
@@ -299,7 +267,10 @@ class _Optimizers:
         ) -> None:
             if is_compiling():
                 return
-            append((OPTIMIZER_END, clock(), ident()))
+            now, allocator = clock(), recorder.allocator
+            append((OPTIMIZER_END, now, ident()))
+            if allocator is not None and now >= allocator.due_ns and ident() == recorder.thread:
+                allocator.optimizer_ends()
             if recorder.attention and ident() == recorder.thread:
                 self._roots.attend(id(optimizer))
 
@@ -318,7 +289,7 @@ class _Optimizers:
         self._known[key] = self._numbered, weakref.ref(optimizer, lambda _: self._forget(key))
         self._numbered += 1
         self._until_one_steps.undo()
-        self._train()
+        aside(lambda: self._train([group["params"] for group in optimizer.param_groups]))
         self._roots.look()
 
     def _forget(self, key: int) -> None:

@@ -12,6 +12,8 @@ from traceml.rank import memory
 from traceml.rank.world import from_environment, rank_and_world_size
 from traceml.wire.telemetry_pb2 import Identity
 
+FSDP = "fsdp"
+
 
 def identify(models: Sequence[torch.nn.Module], device: torch.device) -> Identity:
     """Describe this process, the models it trains, and the device it trains them on."""
@@ -50,7 +52,7 @@ def _strategy(models: Sequence[torch.nn.Module], world_size: int) -> str:
     if "DistributedDataParallel" in names:
         return "ddp"
     if names & {"FSDPModule", "FullyShardedDataParallel"}:
-        return "fsdp"
+        return FSDP
     return "distributed" if world_size > 1 else "single"
 
 

@@ -21,14 +21,14 @@ def when_imported(name: str, then: Then) -> None:
     else:
         finder = _Watch()
         sys.meta_path.insert(0, finder)
-    finder.wanted[name] = then
+    finder.wanted.setdefault(name, []).append(then)
 
 
 class _Watch(MetaPathFinder):
     """Finds nothing itself; lends an ear to what the others find."""
 
     def __init__(self) -> None:
-        self.wanted: dict[str, Then] = {}
+        self.wanted: dict[str, list[Then]] = {}
         self._asking: set[str] = set()  # others may do as we do, and ask us in turn
 
     def find_spec(
@@ -64,8 +64,7 @@ class _Watch(MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             del loader.exec_module  # from the instance: its class's own is back
             execute(module)
-            then = self.wanted.pop(name, None)
-            if then is not None:
+            for then in self.wanted.pop(name, ()):
                 then(module)
 
         loader.exec_module = exec_module

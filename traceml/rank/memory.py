@@ -1,40 +1,15 @@
-"""How much memory the process and its device use, and may use; read on the sender's thread."""
+"""How much memory this process or its device may use."""
 
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from traceml.rank import process
-
-_CPU = torch.device("cpu")
 _CGROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What is in use; of the device, the allocator's running peaks. None: not told."""
-
-    resident_bytes: int | None = None
-    allocated_bytes: int | None = None
-    reserved_bytes: int | None = None
-    allocation_retries: int | None = None
-
-
-def read(device: torch.device = _CPU) -> Memory:
-    """Read it. Nothing is reset, so what the user reads of peaks stays true."""
-    stats = _stats(device)
-    return Memory(
-        process.resident_bytes(),
-        stats.get("allocated_bytes.all.peak"),
-        stats.get("reserved_bytes.all.peak"),
-        stats.get("num_alloc_retries"),
-    )
 
 
 def limit_bytes(device: torch.device) -> int:
@@ -44,21 +19,11 @@ def limit_bytes(device: torch.device) -> int:
     return min((*_cgroup_limits(), _host_bytes()))
 
 
-def _stats(device: torch.device) -> dict[str, int]:
-    read = getattr(getattr(torch, device.type, None), "memory_stats", None)
-    if read is None:
-        return {}
-    try:
-        return dict(read(device))
-    except Exception:  # a backend may refuse in any way it likes
-        return {}
-
-
 def _device_bytes(device: torch.device) -> int:
     module: Any = getattr(torch, device.type, None)
     try:
         return int(module.get_device_properties(device).total_memory)
-    except Exception:  # the same
+    except Exception:  # a backend may refuse in any way it likes
         return 0
 
 

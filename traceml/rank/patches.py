@@ -16,11 +16,16 @@ class Patches:
         if original is None:
             return
         ours = make(original)
+        held = vars(owner).get(name)  # which need not be what it answers with; None: inherited
         setattr(owner, name, ours)
 
         def restore() -> None:
-            if getattr(owner, name) is ours:  # else somebody has put theirs over it
-                setattr(owner, name, original)
+            if getattr(owner, name) is not ours:  # somebody has put theirs over it
+                return
+            if held is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, held)
 
         self._undo.append(restore)
 

@@ -6,18 +6,29 @@ so nested phases never count twice and the phases of a step add up to it exactly
 
 from traceml.rank.slots import (
     ABSENT,
+    BACKWARD,
+    COLLECTIVE_WAIT,
     DATALOADER,
     ELEMENTS,
     END_NS,
     ENDS,
+    FORWARD,
     IDLE,
     LOSS,
+    OPTIMIZER,
     OTHER,
     SAMPLES,
     TAGS,
+    UNSEEN,
+    WAIT_FORWARD,
+    WAIT_OPTIMIZER,
+    WAIT_OTHER,
     WIDTH,
     Row,
 )
+
+# Where a wait within a phase is counted; one in backward is what no other place has.
+_PLACES = {FORWARD: WAIT_FORWARD, LOSS: WAIT_FORWARD, OPTIMIZER: WAIT_OPTIMIZER, BACKWARD: None}
 
 
 class Phases:
@@ -25,7 +36,12 @@ class Phases:
 
     def __init__(self) -> None:
         self._blank: Row = [0] * WIDTH
-        for slot in (*range(DATALOADER, OTHER), SAMPLES, ELEMENTS):
+        for slot in (
+            *range(DATALOADER, OTHER),
+            *range(WAIT_FORWARD, WAIT_OTHER + 1),
+            SAMPLES,
+            ELEMENTS,
+        ):
             self._blank[slot] = ABSENT
         self._around: list[int] = []
         self.row = self._blank.copy()
@@ -36,6 +52,10 @@ class Phases:
     def is_outermost(self) -> bool:
         """Whether the current phase is in no other."""
         return not self._around
+
+    def stack(self) -> list[int]:
+        """The phases under way, the innermost last."""
+        return [phase for phase in (*self._around, self.current) if phase not in (IDLE, OTHER)]
 
     def is_in(self, phase: int) -> bool:
         """Whether this phase is current, or around the current one."""
@@ -74,6 +94,11 @@ class Phases:
             self._blank[slot] = 0
             self.row[slot] = 0
 
+    def leave_waits_unseen(self, reasons: int) -> None:
+        """From now on there are so many reasons for waits that nobody sees."""
+        self._blank[UNSEEN] = reasons
+        self.row[UNSEEN] = max(self.row[UNSEEN], reasons)
+
     def count(self, slot: int, value: int) -> None:
         """Add to a slot that is no phase."""
         self.measures(slot)
@@ -93,4 +118,12 @@ class Phases:
 
     def _charge(self, now: int) -> None:
         self.row[self.current] += now - self.since
+        if self.current == COLLECTIVE_WAIT:
+            self._charge_place(now - self.since)
         self.row[ENDS + self.current] = self.since = now
+
+    def _charge_place(self, waited: int) -> None:
+        around = next((phase for phase in reversed(self._around) if phase != COLLECTIVE_WAIT), IDLE)
+        place = _PLACES.get(around, WAIT_OTHER)
+        if place is not None:
+            self.count(place, waited)

@@ -11,6 +11,7 @@ from traceml.rank import events
 from traceml.rank.boundary import Boundary
 from traceml.rank.events import Entry, Recorder
 from traceml.rank.phases import Phases
+from traceml.rank.readings import Carried, Reading
 from traceml.rank.slots import (
     BACKWARD,
     BACKWARDS,
@@ -24,6 +25,7 @@ from traceml.rank.slots import (
     H2D,
     LOSS,
     OPTIMIZER,
+    READING,
     SAMPLES,
     STEP,
     TAGS,
@@ -56,6 +58,7 @@ class Replay:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.phases = Phases()  # since the candidate, if there is one
+        self.memory = Carried()
         self._ended: Row | None = None  # the candidate: a step that may be over
         self._rows: list[Row] = []
         self._boundary = Boundary()
@@ -145,6 +148,8 @@ class Replay:
             events.NUMBER: self._find_place,
             events.UNMARKED: lambda value: self.phases.count(UNMARKED, value),
             events.DISTRIBUTED: lambda _: self.phases.measures(COLLECTIVE_WAIT),
+            events.UNSEEN: self.phases.leave_waits_unseen,
+            events.MEMORY: self._read,
         }
         return [handlers[code] for code in range(len(handlers))]
 
@@ -161,6 +166,11 @@ class Replay:
         """A batch has come; its first tensor has this shape."""
         self.phases.count(SAMPLES, shape[0])
         self.phases.count(ELEMENTS, shape.numel())
+
+    def _read(self, reading: Reading) -> None:
+        """The device's memory was read."""
+        self.memory.take(reading)
+        self.phases.count(READING, reading.cost_ns)
 
     def _fetch_eval(self, now: int) -> None:
         self._fetch(now)
@@ -341,6 +351,7 @@ class Replay:
         for sign, tag in _SIGNS.items():
             if row[TAGS] & sign:
                 self._judge(row, sign, tag)
+        self.memory.fill(row)
         row[STEP] = self.steps
         self.steps += 1
         self._rows.append(row)

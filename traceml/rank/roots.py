@@ -3,11 +3,15 @@
 To find them all models in the process are timed for a step or two; those that
 are called, and not from within another, are the roots and stay timed. Torch's
 global hooks would tell too, but dynamo compiles them in and warns of them.
+
+Where objects are kept from the garbage collector (`gc.freeze`) it can't name the models.
+Then their class's own call tells for these steps, which costs more.
 """
 
 import functools
 import gc
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from time import perf_counter_ns as clock
 from typing import Any
 
@@ -35,6 +39,8 @@ class Roots:
         self._ready = ready
         self._roots: dict[int, Root] = {}
         self._candidates: dict[int, Root] = {}  # while looking
+        self._calls = Patches()  # while calls tell which models there are
+        self._is_told_by_calls = False
         self._chosen = False  # by the user
         self._stepped: set[int] = set()  # optimizers, since a candidate was called
         self._waited = 0  # optimizer steps in which no candidate was called
@@ -65,7 +71,8 @@ class Roots:
 
     def look(self) -> None:
         """Time all models until the same optimizer has stepped twice."""
-        if not (self._chosen or self._candidates or self._fruitless == _FRUITLESS):
+        looking = self._candidates or self._is_told_by_calls
+        if not (self._chosen or looking or self._fruitless == _FRUITLESS):
             self._carefully(self._look)
 
     def _look(self) -> None:
@@ -88,12 +95,37 @@ class Roots:
         self._roots = {key: root for key, root in self._roots.items() if root.module is not None}
         for module in modules:
             if id(module) not in self._roots and id(module) not in hidden:
-                self._candidates[id(module)] = root = Root(module, self._recorder, watch=True)
-                root.attach()
+                self._add_candidate(module)
+        if not self._candidates and not self._roots and gc.get_freeze_count():
+            self._is_told_by_calls = True
+            self._calls.replace(torch.nn.Module, "__call__", self._calling)
+
+    def _add_candidate(self, module: torch.nn.Module) -> None:
+        self._candidates[id(module)] = root = Root(module, self._recorder, watch=True)
+        root.attach()
+
+    def _calling(self, original: Any) -> Any:
+        recorder = self._recorder
+        is_compiling = torch.compiler.is_dynamo_compiling
+
+        @functools.wraps(original)
+        def __call__(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if not (is_compiling() or recorder.in_forward or get_ident() != recorder.thread):
+                self._meet(module)
+            return original(module, *args, **kwargs)
+
+        return __call__
+
+    def _meet(self, module: torch.nn.Module) -> None:
+        try:
+            if id(module) not in self._candidates and _has_parameters(module):
+                self._add_candidate(module)
+        except Exception:
+            self._recorder.faults += 1
 
     def attend(self, optimizer: int) -> None:
         """An optimizer has stepped, and something asked for attention."""
-        if self._candidates:
+        if self._candidates or self._is_told_by_calls:
             if self._is_settled(optimizer):
                 self._carefully(self._decide)
         elif clock() >= self._next_look_ns:
@@ -104,7 +136,7 @@ class Roots:
     def attend_to_backward(self) -> None:
         """A backward has ended, and something asked for attention: there may be no optimizer."""
         self._backwards += 1
-        if self._candidates and self._backwards > _PATIENCE:
+        if (self._candidates or self._is_told_by_calls) and self._backwards > _PATIENCE:
             self._carefully(self._decide)
 
     def _carefully(self, do: Callable[[], None]) -> None:
@@ -129,6 +161,7 @@ class Roots:
         for root in (*self._roots.values(), *self._candidates.values()):
             root.detach()
         self._candidates.clear()
+        self._restore_calls()
 
     def hook(self, patches: Patches) -> None:
         """Time what is known, and follow modules that are compiled in place: that displaces us."""
@@ -157,12 +190,20 @@ class Roots:
         candidates, self._candidates = self._candidates, {}
         called = [key for key, root in candidates.items() if root.was_called][:_MAX_ROOTS]
         self._fruitless = 0 if called else self._fruitless + bool(candidates)
+        told_by_calls = self._is_told_by_calls
+        self._restore_calls()
         self._make_room(len(called))
         for key in called:
             self._roots[key] = root = candidates.pop(key)
             root.is_watched = False
         for root in candidates.values():
             root.detach()
+        if told_by_calls:
+            self._mark()
+
+    def _restore_calls(self) -> None:
+        self._calls.undo()
+        self._is_told_by_calls = False
 
     def _make_room(self, for_so_many: int) -> None:
         """Leave the oldest roots alone: models that were trained before."""

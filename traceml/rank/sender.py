@@ -12,25 +12,28 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-import torch
+from google.protobuf.message import DecodeError, Message
 
-from traceml.rank import memory, process
+from traceml.rank import process
+from traceml.rank.channel import Channel
 from traceml.rank.clocks import Clocks, Step
 from traceml.rank.events import Recorder
-from traceml.rank.memory import Memory
+from traceml.rank.http2 import FAILED_PRECONDITION, INTERNAL, NOT_FOUND, OK, THREAD_NAME, Outcome
 from traceml.rank.slots import PHASE_NAMES, to_records
 from traceml.rank.turns import next_turn, report_seconds
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
 from traceml.wire.left import leave, was_served
-from traceml.wire.service import Client
+from traceml.wire.service import path_of, reply_of
 
 TICK_SECONDS = 0.25  # between two looks at what the training has written down
 HEARTBEAT_SECONDS = 1.0
 CALL_SECONDS = 5.0
+WAKE_SECONDS = 0.05  # until a sender that waits for an answer sees that the process ends
 BACKOFF_SECONDS = (0.1, 2.0)
 BATCH_RECORDS = 2_048
 BACKLOG_RECORDS = 200_000  # 12 MB on the wire: what is kept while nobody answers
+STANDSTILL_SECONDS = 2.0  # without an entry: then the device is asked where it is
 FAREWELL_SECONDS = 2.0
 FAREWELL_UNANSWERED_SECONDS = 0.5
 
@@ -51,21 +54,16 @@ class Sender(threading.Thread):
     def __init__(
         self,
         recorder: Recorder,
-        channel: Any,
+        channel: Channel,
         identity: pb.Identity,
         endpoint: str = "",
-        metadata: tuple[tuple[str, str], ...] = (),
-        device: torch.device | None = None,
     ) -> None:
-        super().__init__(name="traceml-sender", daemon=True)
+        super().__init__(name=THREAD_NAME, daemon=True)
         self._endpoint = endpoint  # for what can't be delivered there
-        self._metadata = metadata
         self._recorder = recorder
         self._clocks = Clocks(recorder, recorder.device)
-        self._device = device or torch.device("cpu")
-        self._memory = Memory()
+        self._resident_bytes: int | None = None
         self._channel = channel
-        self._client = Client(channel)
         self._identity = identity
         ranks = max(identity.local_world_size, 1)
         self._turn, self._period = identity.local_rank / ranks, report_seconds(ranks)
@@ -83,17 +81,18 @@ class Sender(threading.Thread):
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
         self._collect_at = 0.0
+        self._went_on_at = monotonic()  # when there was last an entry
         self._report_at = 0.0
         self._unreported: list[Step] = []
         self._deadline: float | None = None
-        self._call: Any = None
+        self._method: str | None = None  # of the call in flight
         self._settle: Callable[[Any], None] = self._on_hello
         self._question: _Question | None = None
         self._passed_on: _Question | None = None  # the one that was last put to the sidecar
         self._asking = threading.Lock()  # one question at a time
         self._is_mute = False  # nobody has answered anything since a question was asked in vain
         self._wake = threading.Event()
-        self._gate = threading.Lock()  # held over a fork: no call may start then
+        self._gate = threading.Lock()  # held over a fork: nothing may be half done then
 
     def run(self) -> None:
         """Work until parted from the sidecar or, once closing, until the deadline."""
@@ -102,6 +101,9 @@ class Sender(threading.Thread):
         except Exception:  # a thread's last words would go to the user's terminal
             self._recorder.faults += 1
             self._recorder.silence()
+        finally:
+            with self._gate:
+                self._channel.close()
 
     def _work(self) -> None:
         while not self._parted:
@@ -113,8 +115,6 @@ class Sender(threading.Thread):
             if self._deadline is not None and monotonic() > self._deadline:
                 break
             self._rest()
-        with self._gate:
-            self._channel.close()
         if not self._parted and (self._was_greeted or was_served(self._endpoint)):
             self._leave_behind()
 
@@ -127,9 +127,13 @@ class Sender(threading.Thread):
             leave(self._endpoint, self._session, (hello, *pushes, goodbye))
 
     def _rest(self) -> None:
-        """Sleep until the next tick, or until a call is done."""
+        """Sleep until the next tick, or until a call gets on."""
         closing = self._deadline is not None
-        self._wake.wait(0.01 if closing else max(self._collect_at - monotonic(), 0.001))
+        seconds = 0.01 if closing else max(self._collect_at - monotonic(), 0.001)
+        if self._method is None:
+            self._wake.wait(seconds)
+        else:
+            self._channel.wait(min(seconds, WAKE_SECONDS))
         self._wake.clear()
 
     def close(self) -> None:
@@ -160,19 +164,24 @@ class Sender(threading.Thread):
         return question.answer
 
     def hold(self) -> None:
-        """Before a fork: end the call in flight and start no other."""
+        """Before a fork: let nothing be sent or received meanwhile."""
         self._gate.acquire()
-        if self._call is not None:
-            self._call.cancel()
 
     def release(self) -> None:
-        """After a fork, in the parent."""
+        """After a fork, in the parent, which goes on with the call in flight."""
         self._gate.release()
+
+    def disown(self) -> None:
+        """After a fork, in the child: the connection is the parent's."""
+        self._channel.close()
 
     def _collect(self) -> None:
         now = monotonic()
-        self._memory = memory.read(self._device)
-        self._unreported += self._clocks.feed(*self._recorder.take())
+        self._resident_bytes = process.resident_bytes()
+        entries, lost = self._recorder.take()
+        if entries:
+            self._went_on_at = now
+        self._unreported += self._clocks.feed(entries, lost)
         if self._deadline is not None and not self._settled:
             self._settled = True
             self._unreported += self._clocks.finish()
@@ -193,7 +202,7 @@ class Sender(threading.Thread):
     def _keep(self, steps: list[Step]) -> None:
         for first in range(0, len(steps), BATCH_RECORDS):
             rows, timed = zip(*steps[first : first + BATCH_RECORDS], strict=True)
-            records = to_records(rows, self._recorder.price_ns, self._memory, timed)
+            records = to_records(rows, self._recorder.price_ns, self._resident_bytes, timed)
             self._sequence += 1
             self._backlog.append(encode(records, self._sequence, self._made))
             self._made += len(records)
@@ -207,25 +216,26 @@ class Sender(threading.Thread):
         return records
 
     def _advance(self) -> None:
-        if self._call is not None:
-            if not self._call.done():
+        if self._method is not None:
+            outcome = self._channel.advance()
+            if outcome is None:
                 return
-            call, self._call = self._call, None
-            self._settle_call(call)
+            method, self._method = self._method, None
+            self._settle_call(method, outcome)
         if monotonic() >= self._retry_at and not self._parted:
             self._start_call()
 
     def _start_call(self) -> None:
         if not self._greeted:
-            self._start(self._client.hello, self._hello(), self._on_hello)
+            self._start("Hello", self._hello(), self._on_hello)
         elif self._backlog:
             self._push(self._backlog[0])
         elif (question := self._question) is not None and question.is_due:
             self._passed_on = question
             request = pb.ReportRequest(session=self._session, flat=question.flat)
-            self._start(self._client.report, request, self._on_report)
+            self._start("Report", request, self._on_report)
         elif self._deadline is not None:
-            self._start(self._client.goodbye, self._goodbye(), self._on_goodbye)
+            self._start("Goodbye", self._goodbye(), self._on_goodbye)
         elif monotonic() >= self._heartbeat_at:
             self._push(None)
 
@@ -239,28 +249,23 @@ class Sender(threading.Thread):
         return pb.PushRequest(session=self._session, heartbeat=self._heartbeat(), batch=batch)
 
     def _push(self, batch: pb.Batch | None) -> None:
-        self._start(self._client.push, self._push_of(batch), self._on_push)
+        self._start("Push", self._push_of(batch), self._on_push)
 
-    def _start(self, method: Any, request: Any, settle: Callable[[Any], None]) -> None:
-        self._settle = settle
-        self._call = method.future(request, timeout=CALL_SECONDS, metadata=self._metadata)
-        self._call.add_done_callback(lambda _: self._wake.set())
+    def _start(self, method: str, request: Message, settle: Callable[[Any], None]) -> None:
+        self._method, self._settle = method, settle
+        self._channel.start(path_of(method), request.SerializeToString(), CALL_SECONDS)
 
-    def _settle_call(self, call: Any) -> None:
-        if call.cancelled():
-            return  # by a fork: simply again
-        error = call.exception()
-        if error is None:
+    def _settle_call(self, method: str, outcome: Outcome) -> None:
+        status, reply = _read(method, outcome)
+        if status == OK:
             self._failures = 0
             self._is_mute = False
-            self._settle(call.result())
-            return
-        refusal = error.code().name
-        if self._settle == self._on_report and refusal != "NOT_FOUND":
+            self._settle(reply)
+        elif method == "Report" and status != NOT_FOUND:
             self._on_report(None)  # whoever asked need not wait
-        elif refusal == "NOT_FOUND":  # a sidecar that does not know us: a new one
+        elif status == NOT_FOUND:  # a sidecar that does not know us: a new one
             self._greeted = False
-        elif refusal == "FAILED_PRECONDITION":  # it cannot understand us, ever
+        elif status == FAILED_PRECONDITION:  # it cannot understand us, ever
             self._recorder.silence()
             self._parted = True
         else:
@@ -296,11 +301,27 @@ class Sender(threading.Thread):
             phase=PHASE_NAMES[replay.phases.current],
             since_ns=replay.phases.since,
             cpu_seconds=process.cpu_seconds(),
-            resident_bytes=self._memory.resident_bytes or 0,
+            resident_bytes=self._resident_bytes or 0,
             dropped_ring=replay.dropped,
             dropped_backlog=self._dropped_backlog,
             faults=self._recorder.faults,
             notes=list(self._recorder.notes),
             tags=replay.tags,
-            allocation_retries=self._memory.allocation_retries or 0,
+            allocation_retries=replay.memory.retries_so_far,
+            device_phase=self._device_phase(),
         )
+
+    def _device_phase(self) -> str:
+        if monotonic() - self._went_on_at < STANDSTILL_SECONDS:
+            return ""
+        return self._clocks.device_phase
+
+
+def _read(method: str, outcome: Outcome) -> tuple[int, Any]:
+    """The status, and the reply if that is OK."""
+    if outcome.status != OK:
+        return outcome.status, None
+    try:
+        return OK, reply_of(method, outcome.reply)
+    except DecodeError:
+        return INTERNAL, None

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceml.rank.memory import Memory
 from traceml.wire.columns import (
     DEVICE_TIMES,
     MARKED,
@@ -28,7 +27,12 @@ ENTRIES = 14  # written in this step, to price our own overhead
 FORWARDS, BACKWARDS = 15, 16  # how many of each
 UNMARKED = 17  # backwards that ended without their gradients-ready mark
 UNTIMED = 18  # marks without a time: what was measured between them is worth nothing
-ENDS = 19  # when each phase was last left, in the order of the phases, LOSS included
+UNSEEN = 19  # waits that there may be and that nobody sees
+WAIT_FORWARD, WAIT_OPTIMIZER, WAIT_OTHER = range(20, 23)  # of collective_wait, in that place
+DEVICE_IDLE = 23  # the device had done all that was queued, within compute
+ALLOCATED, RESERVED, FLOOR, RETRIES = range(24, 28)  # of the device's allocator
+READING = 28  # ns that it took to read it
+ENDS = 29  # when each phase was last left, in the order of the phases, LOSS included
 WIDTH = ENDS + LOSS + 1
 
 ABSENT = -1
@@ -38,7 +42,16 @@ PHASE_NAMES = ("", *PHASES, "forward")
 Row = list[int]
 
 _PHASES = slice(DATALOADER, OTHER + 1)
+_WAITS = slice(WAIT_FORWARD, WAIT_OTHER + 1)  # in the order of WAITS
 _DEVICE_TIMES = slice(len(TIMES), len(TIMES) + len(DEVICE_TIMES))
+_AMOUNTS = {
+    "allocated_bytes": ALLOCATED,
+    "reserved_bytes": RESERVED,
+    "floor_bytes": FLOOR,
+    "allocation_retries": RETRIES,
+    "samples": SAMPLES,
+    "elements": ELEMENTS,
+}
 _NOT_TIMED: Row = [int(slot == UNTIMED) for slot in range(WIDTH)]
 
 
@@ -52,25 +65,27 @@ def joined(first: Row, second: Row) -> Row:
 
 
 def to_records(
-    rows: Sequence[Row], entry_ns: int, memory: Memory, device: Sequence[Row | None] = ()
+    rows: Sequence[Row],
+    entry_ns: int,
+    resident_bytes: int | None,
+    device: Sequence[Row | None] = (),
 ) -> Records:
     """Turn finished rows into columns, absent values into NaN.
 
-    `entry_ns` is the price of an entry, `memory` what is in use at this time, and `device`
-    the same steps by the device's clock, if there is one.
+    `entry_ns` is the price of an entry, `resident_bytes` what is resident at this time, and
+    `device` the same steps by the device's clock, if there is one.
     """
     table = _table(rows)
     values = np.full((len(table), len(VALUES)), np.nan)
     values[:, : len(TIMES)] = times(table)
     if any(device):
-        values[:, _DEVICE_TIMES] = device_times(_table([row or _NOT_TIMED for row in device]))
+        timed = _table([row or _NOT_TIMED for row in device])
+        values[:, _DEVICE_TIMES] = device_times(timed)
+        values[:, VALUES.index("device_idle_ns")] = _idle(timed)
     columns = {
-        "overhead_ns": table[:, ENTRIES] * entry_ns,
-        "resident_bytes": _or_nan(memory.resident_bytes),
-        "allocated_bytes": _or_nan(memory.allocated_bytes),
-        "reserved_bytes": _or_nan(memory.reserved_bytes),
-        "samples": np.where(table[:, SAMPLES] < 0, np.nan, table[:, SAMPLES]),
-        "elements": np.where(table[:, ELEMENTS] < 0, np.nan, table[:, ELEMENTS]),
+        "overhead_ns": table[:, ENTRIES] * entry_ns + table[:, READING],
+        "resident_bytes": np.nan if resident_bytes is None else float(resident_bytes),
+        **{name: _or_nan(table[:, slot]) for name, slot in _AMOUNTS.items()},
     }
     for name, column in columns.items():
         values[:, VALUES.index(name)] = column
@@ -81,12 +96,14 @@ def _table(rows: Sequence[Row]) -> Integers:
     return np.array(rows, dtype=np.int64).reshape(-1, WIDTH)
 
 
-def _or_nan(value: int | None) -> float:
-    return np.nan if value is None else float(value)
+def _or_nan(column: Integers) -> Matrix:
+    return np.where(column < 0, np.nan, column)
 
 
 def times(table: Integers) -> Matrix:
-    """What rows say in TIMES: the step and its phases, where they ended, and the step's end."""
+    """What rows say in TIMES: the step and its phases, the waits in them, where they ended, and
+    the step's end.
+    """
     phases = table[:, _PHASES].astype(np.float64)
     phases[phases < 0] = np.nan
     phases[:, OTHER - DATALOADER] += table[:, LOSS]
@@ -98,12 +115,15 @@ def times(table: Integers) -> Matrix:
     unmarked = table[:, UNMARKED] > 0
     for slot in (BACKWARD, COLLECTIVE_WAIT):
         phases[unmarked, slot - DATALOADER] = np.nan
+    phases[table[:, UNSEEN] > 0, COLLECTIVE_WAIT - DATALOADER] = np.nan
+    waits = table[:, _WAITS].astype(np.float64)
+    waits[(waits < 0) | np.isnan(phases[:, [COLLECTIVE_WAIT - DATALOADER]])] = np.nan
     end_ns = table[:, END_NS].astype(np.float64)
     marked = slice(0, len(MARKED))
     left = table[:, ENDS + DATALOADER : ENDS + OTHER][:, marked].astype(np.float64)
     left[(left <= 0) | np.isnan(phases[:, marked])] = np.nan
     ends = end_ns[:, np.newaxis] - left
-    return np.column_stack((step_ns, phases, ends, end_ns))
+    return np.column_stack((step_ns, phases, waits, ends, end_ns))
 
 
 def device_times(table: Integers) -> Matrix:
@@ -117,3 +137,9 @@ def device_times(table: Integers) -> Matrix:
     values[:, -1] = table[:, END_NS] - left
     values[table[:, UNTIMED] > 0] = np.nan
     return np.maximum(values, 0.0)
+
+
+def _idle(table: Integers) -> Matrix:
+    idle = table[:, DEVICE_IDLE].astype(np.float64)
+    idle[table[:, UNTIMED] > 0] = np.nan
+    return idle

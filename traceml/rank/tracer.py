@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils.data import get_worker_info
 
+from traceml.rank import allocator, device_clock, hooks, inject, waits
 from traceml.rank import device as devices
-from traceml.rank import hooks, inject
+from traceml.rank.batch import first_tensor
 from traceml.rank.dynamo import aside, hide, hook_compilation
 from traceml.rank.events import ABANDON, DISTRIBUTED, NOBODY, SCOPE, TAG, Recorder
 from traceml.rank.imports import when_imported
@@ -102,6 +103,9 @@ class Tracer(AbstractContextManager[None]):
         self._roots.hook(patches)
         when_imported("torch._dynamo", self._carefully(self._hook_dynamo))
         when_imported("torch.distributed.checkpoint", self._carefully(self._hook_checkpoints))
+        when_imported(
+            "torch.distributed._functional_collectives", self._carefully(self._hook_functional)
+        )
 
     def unhook(self) -> None:
         """Leave nothing of ours in torch or in the models."""
@@ -120,8 +124,8 @@ class Tracer(AbstractContextManager[None]):
         self._scoped = True
         self.recorder.mark(SCOPE)
 
-    def _train(self) -> None:
-        """This thread trains."""
+    def _train(self, tensors: Any = ()) -> None:
+        """This thread trains, and these are some of the tensors that it trains with."""
         if self._sender is not None or self.recorder.thread == NOBODY:
             return
         if get_worker_info() is not None:  # of a DataLoader: whatever it does, it is no rank
@@ -129,23 +133,26 @@ class Tracer(AbstractContextManager[None]):
             return
         self.recorder.thread = get_ident()
         try:
-            aside(self._send)
+            aside(lambda: self._send(tensors))
         except Exception as error:
             self._fail(error)
 
-    def _send(self) -> None:
-        from traceml.rank.channel import call_metadata, open_channel
-        from traceml.rank.identity import identify
+    def _send(self, tensors: Any) -> None:
+        from traceml.rank.channel import open_channel
+        from traceml.rank.identity import FSDP, identify
         from traceml.rank.sender import Sender
 
         if is_distributed():
             self.recorder.note(DISTRIBUTED)
         self._roots.look()
-        device = devices.trained_on(self._roots.modules)
-        devices.keep_time(self.recorder, device)
-        channel, shown = open_channel(self._endpoint), call_metadata(self._endpoint)
+        device = devices.trained_on(self._roots.modules, first_tensor(tensors))
+        self._keep_time(device)
+        allocator.watch(self.recorder, device)
+        channel = open_channel(self._endpoint)
         identity = identify(self._roots.modules, device)
-        self._sender = Sender(self.recorder, channel, identity, self._endpoint, shown, device)
+        if identity.strategy == FSDP and self.recorder.device is not None:
+            waits.tell_unseen(self.recorder, waits.SHARDED)  # until one is seen
+        self._sender = Sender(self.recorder, channel, identity, self._endpoint)
         self._sender.start()
         # A program that the training starts is no rank of it.
         os.environ.pop(ENDPOINT_VARIABLE, None)
@@ -167,9 +174,21 @@ class Tracer(AbstractContextManager[None]):
     def _hook_checkpoints(self, checkpoint: Any) -> None:
         hooks.hook_checkpoints(checkpoint, self.recorder, self._patches)
 
+    def _hook_functional(self, collectives: Any) -> None:
+        waits.hook_functional_waits(collectives, self.recorder, self._patches)
+
+    def _keep_time(self, device: torch.device) -> None:
+        """Have the device keep time too, and see what makes it wait."""
+        device_clock.keep_time(self.recorder, device)
+        if self.recorder.device is not None:
+            module = devices.module_of(device)
+            waits.hook_device_waits(module, self.recorder, self._patches)
+            device_clock.hook_captures(module, self.recorder.device, self._patches)
+
     def _hook_dynamo(self, dynamo: Any) -> None:
         hook_compilation(dynamo, self.recorder, self._patches)
-        hide(dynamo, (*self._ready.callbacks, torch.autograd.backward, *devices.CALLBACKS))
+        hide(dynamo, (*self._ready.callbacks, torch.autograd.backward, *device_clock.CALLBACKS))
+        hide(dynamo, allocator.CALLBACKS)
 
     def _fail(self, error: Exception) -> None:
         self.recorder.faults += 1
@@ -188,6 +207,7 @@ class Tracer(AbstractContextManager[None]):
     def _in_child(self) -> None:
         """The child of a rank is inert; before training began it may become one itself."""
         if self._sender is not None:
+            self._sender.disown()
             self._sender = None
             self.recorder.silence()
             self.unhook()

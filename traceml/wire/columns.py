@@ -23,16 +23,22 @@ PHASES = (
 # The phases whose ends are told: where a rank is late, it is at one of these.
 MARKED = PHASES[: PHASES.index("collective_wait")]
 
+# Where a rank may wait for others. What is not told of a wait was in backward.
+PLACES = ("forward", "backward", "optimizer", "other")
+TOLD_PLACES = tuple(place for place in PLACES if place != "backward")
+
 # What is measured of a step, in the order of `Records.values`: the step itself and its
-# phases, the time from a phase's last end to the step's, and the step's own end on the
-# clock that the ranks of a node share; the same on the device's clock, where there is one;
-# then the figures that are no times of the training's own.
+# phases, where the waiting was, the time from a phase's last end to the step's, and the
+# step's own end on the clock that the ranks of a node share; the same on the device's clock,
+# where there is one; then the figures that are no times of the training's own.
 DURATIONS = ("step_ns", *(f"{phase}_ns" for phase in PHASES))
-TIMES = (*DURATIONS, *(f"{phase}_end_ns" for phase in MARKED), "end_ns")
+WAITS = tuple(f"{place}_wait_ns" for place in TOLD_PLACES)
+TIMES = (*DURATIONS, *WAITS, *(f"{phase}_end_ns" for phase in MARKED), "end_ns")
 DEVICE_TIMES = tuple(f"device_{name}" for name in TIMES)
 VALUES = (
-    *TIMES, *DEVICE_TIMES,
-    "overhead_ns", "resident_bytes", "allocated_bytes", "reserved_bytes", "samples", "elements",
+    *TIMES, *DEVICE_TIMES, "device_idle_ns",
+    "overhead_ns", "resident_bytes", "allocated_bytes", "reserved_bytes", "floor_bytes",
+    "allocation_retries", "samples", "elements",
 )  # fmt: skip
 
 _STEP, _TAGS = np.dtype("<u4"), np.dtype("u1")
@@ -85,8 +91,6 @@ def decode(batch: Batch) -> Records:
         raise ValueError("its steps are not in order")
     if np.isnan(values[:, 0]).any():
         raise ValueError("a step in it has no length")
-    if (values < 0).any() or np.isinf(values).any():
-        raise ValueError("a value in it is no amount")
     return Records(step, tags, values)
 
 

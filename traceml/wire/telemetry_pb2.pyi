@@ -100,7 +100,7 @@ class ReportReply(_message.Message):
     def __init__(self, json: _Optional[bytes] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults", "notes", "tags", "allocation_retries")
+    __slots__ = ("step", "phase", "since_ns", "cpu_seconds", "resident_bytes", "dropped_ring", "dropped_backlog", "faults", "notes", "tags", "allocation_retries", "device_phase")
     STEP_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     SINCE_NS_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class Heartbeat(_message.Message):
     NOTES_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_PHASE_FIELD_NUMBER: _ClassVar[int]
     step: int
     phase: str
     since_ns: int
@@ -123,10 +124,11 @@ class Heartbeat(_message.Message):
     notes: _containers.RepeatedScalarFieldContainer[str]
     tags: int
     allocation_retries: int
-    def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., tags: _Optional[int] = ..., allocation_retries: _Optional[int] = ...) -> None: ...
+    device_phase: str
+    def __init__(self, step: _Optional[int] = ..., phase: _Optional[str] = ..., since_ns: _Optional[int] = ..., cpu_seconds: _Optional[float] = ..., resident_bytes: _Optional[int] = ..., dropped_ring: _Optional[int] = ..., dropped_backlog: _Optional[int] = ..., faults: _Optional[int] = ..., notes: _Optional[_Iterable[str]] = ..., tags: _Optional[int] = ..., allocation_retries: _Optional[int] = ..., device_phase: _Optional[str] = ...) -> None: ...
 
 class Batch(_message.Message):
-    __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements", "preceding", "allocated_bytes", "reserved_bytes", "dataloader_end_ns", "h2d_end_ns", "forward_end_ns", "backward_end_ns", "optimizer_end_ns", "device_end_ns", "device_step_ns", "device_dataloader_ns", "device_h2d_ns", "device_forward_ns", "device_backward_ns", "device_optimizer_ns", "device_collective_wait_ns", "device_other_ns", "device_dataloader_end_ns", "device_h2d_end_ns", "device_forward_end_ns", "device_backward_end_ns", "device_optimizer_end_ns")
+    __slots__ = ("sequence", "records", "step", "end_ns", "tags", "step_ns", "dataloader_ns", "h2d_ns", "forward_ns", "backward_ns", "optimizer_ns", "collective_wait_ns", "other_ns", "overhead_ns", "resident_bytes", "samples", "elements", "preceding", "allocated_bytes", "reserved_bytes", "dataloader_end_ns", "h2d_end_ns", "forward_end_ns", "backward_end_ns", "optimizer_end_ns", "forward_wait_ns", "optimizer_wait_ns", "other_wait_ns", "device_end_ns", "device_step_ns", "device_dataloader_ns", "device_h2d_ns", "device_forward_ns", "device_backward_ns", "device_optimizer_ns", "device_collective_wait_ns", "device_other_ns", "device_dataloader_end_ns", "device_h2d_end_ns", "device_forward_end_ns", "device_backward_end_ns", "device_optimizer_end_ns", "device_forward_wait_ns", "device_optimizer_wait_ns", "device_other_wait_ns", "device_idle_ns", "floor_bytes", "allocation_retries")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +154,9 @@ class Batch(_message.Message):
     FORWARD_END_NS_FIELD_NUMBER: _ClassVar[int]
     BACKWARD_END_NS_FIELD_NUMBER: _ClassVar[int]
     OPTIMIZER_END_NS_FIELD_NUMBER: _ClassVar[int]
+    FORWARD_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    OPTIMIZER_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_END_NS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_STEP_NS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_DATALOADER_NS_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +171,12 @@ class Batch(_message.Message):
     DEVICE_FORWARD_END_NS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_BACKWARD_END_NS_FIELD_NUMBER: _ClassVar[int]
     DEVICE_OPTIMIZER_END_NS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FORWARD_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_OPTIMIZER_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_OTHER_WAIT_NS_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_IDLE_NS_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_RETRIES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     records: int
     step: bytes
@@ -191,6 +202,9 @@ class Batch(_message.Message):
     forward_end_ns: bytes
     backward_end_ns: bytes
     optimizer_end_ns: bytes
+    forward_wait_ns: bytes
+    optimizer_wait_ns: bytes
+    other_wait_ns: bytes
     device_end_ns: bytes
     device_step_ns: bytes
     device_dataloader_ns: bytes
@@ -205,7 +219,13 @@ class Batch(_message.Message):
     device_forward_end_ns: bytes
     device_backward_end_ns: bytes
     device_optimizer_end_ns: bytes
-    def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ..., preceding: _Optional[int] = ..., allocated_bytes: _Optional[bytes] = ..., reserved_bytes: _Optional[bytes] = ..., dataloader_end_ns: _Optional[bytes] = ..., h2d_end_ns: _Optional[bytes] = ..., forward_end_ns: _Optional[bytes] = ..., backward_end_ns: _Optional[bytes] = ..., optimizer_end_ns: _Optional[bytes] = ..., device_end_ns: _Optional[bytes] = ..., device_step_ns: _Optional[bytes] = ..., device_dataloader_ns: _Optional[bytes] = ..., device_h2d_ns: _Optional[bytes] = ..., device_forward_ns: _Optional[bytes] = ..., device_backward_ns: _Optional[bytes] = ..., device_optimizer_ns: _Optional[bytes] = ..., device_collective_wait_ns: _Optional[bytes] = ..., device_other_ns: _Optional[bytes] = ..., device_dataloader_end_ns: _Optional[bytes] = ..., device_h2d_end_ns: _Optional[bytes] = ..., device_forward_end_ns: _Optional[bytes] = ..., device_backward_end_ns: _Optional[bytes] = ..., device_optimizer_end_ns: _Optional[bytes] = ...) -> None: ...
+    device_forward_wait_ns: bytes
+    device_optimizer_wait_ns: bytes
+    device_other_wait_ns: bytes
+    device_idle_ns: bytes
+    floor_bytes: bytes
+    allocation_retries: bytes
+    def __init__(self, sequence: _Optional[int] = ..., records: _Optional[int] = ..., step: _Optional[bytes] = ..., end_ns: _Optional[bytes] = ..., tags: _Optional[bytes] = ..., step_ns: _Optional[bytes] = ..., dataloader_ns: _Optional[bytes] = ..., h2d_ns: _Optional[bytes] = ..., forward_ns: _Optional[bytes] = ..., backward_ns: _Optional[bytes] = ..., optimizer_ns: _Optional[bytes] = ..., collective_wait_ns: _Optional[bytes] = ..., other_ns: _Optional[bytes] = ..., overhead_ns: _Optional[bytes] = ..., resident_bytes: _Optional[bytes] = ..., samples: _Optional[bytes] = ..., elements: _Optional[bytes] = ..., preceding: _Optional[int] = ..., allocated_bytes: _Optional[bytes] = ..., reserved_bytes: _Optional[bytes] = ..., dataloader_end_ns: _Optional[bytes] = ..., h2d_end_ns: _Optional[bytes] = ..., forward_end_ns: _Optional[bytes] = ..., backward_end_ns: _Optional[bytes] = ..., optimizer_end_ns: _Optional[bytes] = ..., forward_wait_ns: _Optional[bytes] = ..., optimizer_wait_ns: _Optional[bytes] = ..., other_wait_ns: _Optional[bytes] = ..., device_end_ns: _Optional[bytes] = ..., device_step_ns: _Optional[bytes] = ..., device_dataloader_ns: _Optional[bytes] = ..., device_h2d_ns: _Optional[bytes] = ..., device_forward_ns: _Optional[bytes] = ..., device_backward_ns: _Optional[bytes] = ..., device_optimizer_ns: _Optional[bytes] = ..., device_collective_wait_ns: _Optional[bytes] = ..., device_other_ns: _Optional[bytes] = ..., device_dataloader_end_ns: _Optional[bytes] = ..., device_h2d_end_ns: _Optional[bytes] = ..., device_forward_end_ns: _Optional[bytes] = ..., device_backward_end_ns: _Optional[bytes] = ..., device_optimizer_end_ns: _Optional[bytes] = ..., device_forward_wait_ns: _Optional[bytes] = ..., device_optimizer_wait_ns: _Optional[bytes] = ..., device_other_wait_ns: _Optional[bytes] = ..., device_idle_ns: _Optional[bytes] = ..., floor_bytes: _Optional[bytes] = ..., allocation_retries: _Optional[bytes] = ...) -> None: ...
 
 class Entry(_message.Message):
     __slots__ = ("at", "hello", "push", "goodbye", "started", "ended", "excused", "sampled", "diagnosed")
@@ -278,7 +298,7 @@ class Sampled(_message.Message):
     def __init__(self, cpu_utilization_ratio: _Optional[float] = ..., memory_used_bytes: _Optional[float] = ..., memory_size_bytes: _Optional[float] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., gpu_failures: _Optional[int] = ...) -> None: ...
 
 class Gpu(_message.Message):
-    __slots__ = ("index", "uuid", "utilization_ratio", "memory_used_bytes", "memory_size_bytes", "temperature_celsius", "power_watts", "power_limit_watts", "throttled")
+    __slots__ = ("index", "uuid", "utilization_ratio", "memory_used_bytes", "memory_size_bytes", "temperature_celsius", "power_watts", "power_limit_watts", "throttled", "sm_clock_hertz", "sm_clock_max_hertz", "ecc_corrected", "ecc_uncorrected", "xids")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     UTILIZATION_RATIO_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +308,11 @@ class Gpu(_message.Message):
     POWER_WATTS_FIELD_NUMBER: _ClassVar[int]
     POWER_LIMIT_WATTS_FIELD_NUMBER: _ClassVar[int]
     THROTTLED_FIELD_NUMBER: _ClassVar[int]
+    SM_CLOCK_HERTZ_FIELD_NUMBER: _ClassVar[int]
+    SM_CLOCK_MAX_HERTZ_FIELD_NUMBER: _ClassVar[int]
+    ECC_CORRECTED_FIELD_NUMBER: _ClassVar[int]
+    ECC_UNCORRECTED_FIELD_NUMBER: _ClassVar[int]
+    XIDS_FIELD_NUMBER: _ClassVar[int]
     index: int
     uuid: str
     utilization_ratio: float
@@ -297,4 +322,9 @@ class Gpu(_message.Message):
     power_watts: float
     power_limit_watts: float
     throttled: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., utilization_ratio: _Optional[float] = ..., memory_used_bytes: _Optional[float] = ..., memory_size_bytes: _Optional[float] = ..., temperature_celsius: _Optional[float] = ..., power_watts: _Optional[float] = ..., power_limit_watts: _Optional[float] = ..., throttled: _Optional[_Iterable[str]] = ...) -> None: ...
+    sm_clock_hertz: float
+    sm_clock_max_hertz: float
+    ecc_corrected: int
+    ecc_uncorrected: int
+    xids: int
+    def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., utilization_ratio: _Optional[float] = ..., memory_used_bytes: _Optional[float] = ..., memory_size_bytes: _Optional[float] = ..., temperature_celsius: _Optional[float] = ..., power_watts: _Optional[float] = ..., power_limit_watts: _Optional[float] = ..., throttled: _Optional[_Iterable[str]] = ..., sm_clock_hertz: _Optional[float] = ..., sm_clock_max_hertz: _Optional[float] = ..., ecc_corrected: _Optional[int] = ..., ecc_uncorrected: _Optional[int] = ..., xids: _Optional[int] = ...) -> None: ...
