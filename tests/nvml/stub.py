@@ -54,6 +54,8 @@ class Machine:
         for gpu, uuid in enumerate(UUIDS):
             self.answer(gpu, uuid=uuid, utilization=87, memory_used=3 << 30, memory_size=8 << 30)
             self.answer(gpu, temperature=61 + gpu, power=281_500, power_limit=300_000, reasons=0)
+            self.answer(gpu, sm_clock=1700, sm_clock_max=1980, xids="none")
+            self.answer(gpu, ecc_corrected=5, ecc_uncorrected=0)
 
     def answer(self, gpu: int, **quantities: int | str) -> None:
         """Have this GPU answer so; a text with "!" is the number of an error."""

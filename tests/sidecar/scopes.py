@@ -8,6 +8,7 @@ import numpy as np
 from tests.builders import make_records
 from traceml.sidecar.clock import on_one_clock
 from traceml.sidecar.contest import Flags, contest
+from traceml.sidecar.places import WIDTH
 from traceml.sidecar.statistics import Scope
 from traceml.sidecar.tally import Tally
 from traceml.wire.columns import DURATIONS, TIMES, Matrix, Records
@@ -33,7 +34,8 @@ def scope_of(
     groups = ("",) * len(numbers)
     times = np.ones((steps, len(numbers), len(TIMES)))
     tally = Tally()
-    tally.add(numbers, contest(times, groups), np.full(times.shape[:2], np.nan))
+    nothing = np.full((*times.shape[:2], WIDTH), np.nan)
+    tally.add(numbers, contest(times, groups), nothing[:, :, 0], nothing)
     return Scope(
         ranks=numbers,
         groups=groups,
@@ -44,6 +46,7 @@ def scope_of(
         tally=tally,
         on_device=on_device,
         memory_peaks=memory_peaks or {},
+        allocation_retries={},
     )
 
 

@@ -22,7 +22,12 @@ from tests.builders import (
 from tests.sidecar.told import Store, Teller
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.notes import MAX_NOTES
-from traceml.sidecar.refusal import INTERNAL, ProtocolTooNewError, UnknownSessionError
+from traceml.sidecar.refusal import (
+    INTERNAL,
+    MalformedError,
+    ProtocolTooNewError,
+    UnknownSessionError,
+)
 from traceml.snapshot import RankState, Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, encode
@@ -179,6 +184,28 @@ def test_a_malformed_batch_costs_its_records_and_no_more(collector: Collector) -
     assert "rank 0 sent a batch that is no batch" in look(collector).notes[0]
 
 
+def test_a_step_far_beyond_what_its_process_counts_does_not_leave_the_others_behind(
+    collector: Collector,
+) -> None:
+    honest, odd = start_ranks(collector, 2)
+    for process in (honest, odd):
+        process.send(timed_records(range(10)))
+    assert odd.send(timed_records([2**32 - 1])) == 2
+    for process in (honest, odd):
+        process.send(timed_records(range(10, 20)))
+    snapshot = look(collector)
+    assert snapshot.steps.completed == 20
+    assert snapshot.ranks[1].records_dropped["malformed"] == 1
+    assert snapshot.notes == ("rank 1 sent a batch that is no batch: it tells of step 4294967295",)
+
+
+def test_a_rank_whose_sidecar_was_away_for_long_goes_on_at_its_step(collector: Collector) -> None:
+    (process,) = start_ranks(collector, 1)
+    process.send_batch(encode(timed_records([0]), 1))
+    process.send_batch(encode(timed_records([2_000_000_000]), 2, preceding=2_000_000_000))
+    assert look(collector).steps.completed == 2
+
+
 def test_the_same_fault_is_noted_once(collector: Collector) -> None:
     (process,) = start_ranks(collector, 1)
     for sequence in range(1, 50):
@@ -293,6 +320,11 @@ def test_failed_requests_are_told_in_the_notes(collector: Collector) -> None:
     collector.refused[INTERNAL] = 2
     (note,) = look(collector).notes
     assert note.startswith("2 requests failed inside the sidecar")
+
+
+def test_requests_that_make_no_sense_are_told_in_the_notes(collector: Collector) -> None:
+    collector.refused[MalformedError.reason] = 3
+    assert look(collector).notes == ("3 requests were nothing that a rank would send",)
 
 
 @pytest.mark.parametrize(("world_size", "noted"), [(4, 1), (2, 0)])

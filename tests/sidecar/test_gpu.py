@@ -1,14 +1,14 @@
-import ctypes
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pynvml
 import pytest
 
+from tests.builders import Clock
 from tests.nvml import stub
 from tests.nvml.stub import UUIDS, Machine
 from traceml.sidecar.gpu import RETRY_SECONDS, GpuSampler, visible
@@ -36,75 +36,12 @@ QUANTITIES = (
     "temperature_celsius",
     "power_watts",
     "power_limit_watts",
+    "sm_clock_hertz",
+    "sm_clock_max_hertz",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "xids",
 )
-
-
-class Clock:
-    """Moves when it is told to."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Builds a kind of driver once, however many tests ask for it."""
-    built: dict[tuple[str, ...], Path] = {}
-
-    def library(*defines: str) -> Path:
-        if defines not in built:
-            built[defines] = stub.build(tmp_path_factory.mktemp("nvml"), *defines)
-        return built[defines]
-
-    return library
-
-
-@pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path / "machine")
-    monkeypatch.setenv("NVML_STUB", str(machine.file))
-    return machine
-
-
-@pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-    """Has the binding find this library where it would look for NVML's."""
-
-    def found_at(library: Path) -> None:
-        monkeypatch.setattr(pynvml, "CDLL", lambda name: ctypes.CDLL(str(library)))
-
-    monkeypatch.setattr(pynvml, "nvmlLib", None)
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    yield found_at
-    if pynvml.nvmlLib is not None:
-        while pynvml.nvmlLib.nvmlShutdown() == pynvml.NVML_SUCCESS:
-            pass
-
-
-@pytest.fixture
-def driver(
-    machine: Machine, load: Callable[[Path], None], build: Callable[..., Path]
-) -> Callable[..., None]:
-    def driver(*defines: str) -> None:
-        load(build(*defines))
-
-    driver()
-    return driver
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sampler(driver: Callable[..., None], clock: Clock) -> GpuSampler:
-    return GpuSampler({}, clock)
 
 
 def uuids(gpus: list[pb.Gpu]) -> list[str]:
@@ -126,6 +63,11 @@ def test_every_gpu_is_read_with_all_that_it_tells(sampler: GpuSampler) -> None:
         temperature_celsius=61,
         power_watts=281.5,
         power_limit_watts=300,
+        sm_clock_hertz=1.7e9,
+        sm_clock_max_hertz=1.98e9,
+        ecc_corrected=5,
+        ecc_uncorrected=0,
+        xids=0,
     )
     assert (second.index, second.uuid, second.temperature_celsius) == (1, SECOND, 62)
     assert measured(second) == set(QUANTITIES)
@@ -133,7 +75,7 @@ def test_every_gpu_is_read_with_all_that_it_tells(sampler: GpuSampler) -> None:
 
 
 def test_a_value_of_zero_is_a_value(sampler: GpuSampler, machine: Machine) -> None:
-    machine.answer(0, utilization=0, memory_used=0, temperature=0, power=0)
+    machine.answer(0, utilization=0, memory_used=0, temperature=0, power=0, sm_clock=0)
     assert measured(sampler.sample()[0]) == set(QUANTITIES)
 
 
@@ -146,6 +88,11 @@ def test_a_value_of_zero_is_a_value(sampler: GpuSampler, machine: Machine) -> No
         ("power", {"power_watts"}),
         ("power_limit", {"power_limit_watts"}),
         ("reasons", set()),
+        ("sm_clock", {"sm_clock_hertz"}),
+        ("sm_clock_max", {"sm_clock_max_hertz"}),
+        ("ecc_corrected", {"ecc_corrected"}),
+        ("ecc_uncorrected", {"ecc_uncorrected"}),
+        ("xids", {"xids"}),
     ],
 )
 @pytest.mark.parametrize("error", stub.UNANSWERED)

@@ -74,8 +74,8 @@ def test_a_silent_rank_reports_again_with_its_next_heartbeat(
     assert collector.is_anyone_reporting()
 
 
-def beat(process: Process, phase: str, step: int = 30) -> None:
-    process.heartbeat = pb.Heartbeat(step=step, phase=phase)
+def beat(process: Process, phase: str, step: int = 30, device_phase: str = "") -> None:
+    process.heartbeat = pb.Heartbeat(step=step, phase=phase, device_phase=device_phase)
     process.beat()
 
 
@@ -125,3 +125,54 @@ def test_the_use_of_the_cpu_is_told_over_the_last_half_minute_by_a_few_marks(
     assert look(collector).ranks[0].cpu_cores == pytest.approx(1.0)
     (rank,) = collector._sessions.ranks.values()
     assert len(rank._cpu_marks) < 10
+
+
+def test_a_heartbeat_without_cpu_seconds_leaves_the_last_ones_standing(
+    collector: Collector, clock: Clock
+) -> None:
+    (process,) = start_ranks(collector, 1)
+    for used in (10.0, None, 14.0, None):
+        process.heartbeat = pb.Heartbeat(step=1, cpu_seconds=used)
+        process.beat()
+        clock.advance(1.0)
+    rank = look(collector).ranks[0]
+    assert (rank.cpu_seconds, rank.cpu_cores) == (14.0, 2.0)
+
+
+def test_cpu_seconds_that_fall_are_no_use_of_the_cpu(collector: Collector, clock: Clock) -> None:
+    (process,) = start_ranks(collector, 1)
+    for used in (10.0, 5.0):
+        process.heartbeat = pb.Heartbeat(step=1, cpu_seconds=used)
+        process.beat()
+        clock.advance(1.0)
+    rank = look(collector).ranks[0]
+    assert (rank.cpu_seconds, rank.cpu_cores) == (5.0, None)
+
+
+def test_a_rank_that_waits_for_its_device_was_where_the_device_is(
+    collector: Collector, clock: Clock
+) -> None:
+    """The device is asked only after a while, and may be asked but once before the end."""
+    (process,) = start_ranks(collector, 1)
+    beat(process, "other")
+    clock.advance(3.0)
+    beat(process, "other", device_phase="collective_wait")
+    clock.advance(1.0)
+    beat(process, "other", device_phase="collective_wait")
+    assert look(collector).ranks[0].phase == "collective_wait"
+    end(collector, "interrupted")
+    assert look(collector).ranks[0].phase == "collective_wait"
+
+
+def test_a_device_that_goes_on_was_where_it_was_for_longest(
+    collector: Collector, clock: Clock
+) -> None:
+    (process,) = start_ranks(collector, 1)
+    beat(process, "other")
+    beat(process, "other", device_phase="forward")
+    clock.advance(9.0)
+    beat(process, "other", device_phase="collective_wait")
+    clock.advance(1.0)
+    beat(process, "other", device_phase="collective_wait")
+    end(collector, "interrupted")
+    assert look(collector).ranks[0].phase == "forward"

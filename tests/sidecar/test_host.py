@@ -1,6 +1,7 @@
 import psutil
 import pytest
 
+from tests.descriptors import descriptors_left
 from traceml.sidecar.gpu import GpuSampler
 from traceml.sidecar.host import HostSampler
 from traceml.wire import telemetry_pb2 as pb
@@ -53,3 +54,15 @@ def test_a_host_without_gpus_has_none(sampler: HostSampler) -> None:
     host = sampler.sample()
     assert list(host.gpus) == []
     assert host.gpu_failures == 0
+
+
+def test_what_cannot_be_read_for_want_of_a_descriptor_costs_one_sample(
+    sampler: HostSampler, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert sampler.look() is not None
+    with descriptors_left(0):
+        assert (sampler.look(), sampler.look()) == (None, None)
+    host = sampler.look()
+    assert host is not None
+    assert host.HasField("cpu_utilization_ratio")
+    assert len(caplog.messages) == 1

@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 
 from tests.builders import GIB, gpu_sample, host_sample
@@ -84,6 +86,74 @@ def test_a_gpu_that_is_held_back_is_told_with_the_reasons() -> None:
     assert (use.throttled_ratio, use.throttled) == (0.5, ("thermal", "power"))
 
 
+def test_a_gpu_that_only_reaches_its_power_cap_is_throttled_but_not_slowed() -> None:
+    samples = [gpu_sample() for _ in range(4)]
+    for sample in samples:
+        sample.throttled.append("sw_power_cap")
+    samples[0].throttled.append("hw_thermal_slowdown")
+    (use,) = book_of(*(with_gpus(sample) for sample in samples)).whole().gpus
+    assert (use.throttled_ratio, use.slowed_ratio) == (1.0, 0.25)
+    assert use.throttled == ("sw_power_cap", "hw_thermal_slowdown")
+
+
+def test_clock_and_power_of_a_gpu_are_means() -> None:
+    fast, slow = gpu_sample(), gpu_sample()
+    slow.sm_clock_hertz, slow.power_watts = 1.1e9, 250.0
+    (use,) = book_of(with_gpus(fast), with_gpus(slow)).whole().gpus
+    assert (use.sm_clock_hertz, use.sm_clock_max_hertz) == (1.3e9, 2.0e9)
+    assert use.power_watts == 300.0
+
+
+def test_the_clock_of_a_gpu_without_work_says_nothing() -> None:
+    idle = gpu_sample()
+    idle.utilization_ratio, idle.sm_clock_hertz = 0.0, 0.2e9
+    (use,) = book_of(with_gpus(idle), with_gpus(gpu_sample())).whole().gpus
+    assert use.sm_clock_hertz == 1.5e9
+    (use,) = book_of(with_gpus(idle)).whole().gpus
+    assert use.sm_clock_hertz is None
+
+
+def failing(**counts: int) -> pb.Sampled:
+    gpu = gpu_sample()
+    for name, count in counts.items():
+        setattr(gpu, name, count)
+    return with_gpus(gpu)
+
+
+def errors(book: HostBook) -> Mapping[str, int]:
+    host = book.host()
+    assert host is not None
+    assert book.whole().gpus[0].errors == host.gpus[0].errors
+    return host.gpus[0].errors
+
+
+def test_errors_from_before_the_run_are_not_counted() -> None:
+    book = book_of(failing(ecc_corrected=40, ecc_uncorrected=2))
+    assert errors(book) == {"ecc_corrected": 0, "ecc_uncorrected": 0, "xid": 0}
+    book.add(failing(ecc_corrected=43, ecc_uncorrected=2))
+    assert errors(book) == {"ecc_corrected": 3, "ecc_uncorrected": 0, "xid": 0}
+
+
+def test_errors_go_on_when_the_driver_counts_them_from_0() -> None:
+    book = book_of(*(failing(ecc_corrected=count) for count in (40, 45, 2, 3)))
+    assert errors(book)["ecc_corrected"] == 8
+
+
+def test_xids_add_up() -> None:
+    assert errors(book_of(*(failing(xids=count) for count in (0, 2, 0, 1))))["xid"] == 3
+
+
+def test_errors_that_a_gpu_does_not_tell_are_absent_and_not_0() -> None:
+    bare = with_gpus(pb.Gpu(index=0, uuid="GPU-0", ecc_corrected=4))
+    assert errors(book_of(bare)) == {"ecc_corrected": 0}
+
+
+def test_errors_long_ago_are_of_the_run_and_not_of_lately() -> None:
+    book = book_of(failing(), failing(xids=1), *[failing()] * RECENT_SAMPLES)
+    assert errors(book)["xid"] == 1
+    assert book.window().gpus[0].errors["xid"] == 0
+
+
 def test_a_gpu_that_comes_and_goes_is_judged_by_its_own_samples() -> None:
     throttled = gpu_sample(1)
     throttled.throttled.append("thermal")
@@ -106,6 +176,8 @@ def test_of_a_gpu_that_tells_nothing_nothing_is_said() -> None:
     (use,) = book_of(with_gpus(pb.Gpu(index=3, uuid="GPU-3"))).whole().gpus
     assert (use.utilization_ratio, use.memory_ratio, use.power_ratio) == (None, None, None)
     assert (use.temperature_celsius, use.throttled_ratio) == (None, 0.0)
+    assert (use.sm_clock_hertz, use.sm_clock_max_hertz, use.power_watts) == (None, None, None)
+    assert use.errors == {}
 
 
 def test_a_power_without_a_limit_is_no_ratio() -> None:
@@ -118,10 +190,12 @@ def test_a_power_without_a_limit_is_no_ratio() -> None:
 def test_the_book_goes_on_after_a_checkpoint() -> None:
     throttled = gpu_sample()
     throttled.throttled.append("thermal")
-    samples = [busy(0.1), with_gpus(throttled), with_gpus(gpu_sample(), gpu_sample(1))]
+    samples = [busy(0.1), with_gpus(throttled), failing(ecc_corrected=9, xids=2)]
+    samples.append(with_gpus(gpu_sample(), gpu_sample(1)))
     book = book_of(*samples)
     restored = unpack(pack(capture(book)))
     for each in (book, restored):
+        each.add(failing(ecc_corrected=10))
         each.add(with_gpus(gpu_sample(1)))
     assert restored.host() == book.host()
     assert restored.window() == book.window()

@@ -20,7 +20,7 @@ from traceml.publish.exposition import Form
 from traceml.publish.prometheus import Exposition
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.linger import Linger
-from traceml.sidecar.listen import YIELD_PATH, bind
+from traceml.sidecar.listen import bind
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 # As Prometheus 2.42 sends it.
@@ -54,9 +54,12 @@ class Site:
     def port(self) -> int:
         return int(self.listener.getsockname()[1])
 
-    def get(self, path: str, accept: str = "", encoding: str = "", method: str = "GET") -> Reply:
+    def get(
+        self, path: str, accept: str = "", encoding: str = "", method: str = "GET", **more: str
+    ) -> Reply:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path, headers={"accept": accept, "accept-encoding": encoding})
+        headers = {"accept": accept, "accept-encoding": encoding, **more}
+        connection.request(method, path, headers=headers)
         response = connection.getresponse()
         headers = {name.lower(): value for name, value in response.getheaders()}
         reply = Reply(response.status, headers, response.read())
@@ -69,7 +72,7 @@ def bare() -> Iterator[Site]:
     """Before the first Snapshot."""
     listener = bind("127.0.0.1", 0)
     site = Site(listener)
-    server = Server(app(site.exposition, site.linger, site.linger.leave))
+    server = Server(app(site.exposition, site.linger))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     yield site
@@ -171,14 +174,18 @@ def test_a_new_snapshot_is_rendered_anew(site: Site, renderings: list[Form]) -> 
     assert 'traceml_ranks_expected{run="demo"} 7.0' in after
 
 
-def test_a_sidecar_that_serves_a_run_does_not_make_way(site: Site) -> None:
-    assert site.get(YIELD_PATH, method="POST").status == 409
+def test_a_web_page_that_has_its_name_resolve_to_this_machine_reads_nothing(site: Site) -> None:
+    for path in ("/metrics", "/healthz", "/nothing"):
+        reply = site.get(path, host="evil.example:9464")
+        assert (reply.status, reply.text) == (421, "not the name of this machine\n")
 
 
-def test_a_sidecar_that_only_lingers_makes_way(site: Site) -> None:
-    site.linger.patience(expected=True, limit=1.0, now=0.0)
-    assert site.get(YIELD_PATH, method="POST").status == 202
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "10.1.2.3:9464", "[::1]:9464"])
+def test_whoever_names_this_machine_or_an_address_is_answered(host: str, site: Site) -> None:
+    assert site.get("/healthz", host=host).status == 200
 
 
-def test_way_is_made_only_when_it_is_asked_for(site: Site) -> None:
-    assert site.get(YIELD_PATH).status == 405
+def test_a_scraper_that_refuses_gzip_gets_plain_text(site: Site) -> None:
+    reply = site.get("/metrics", encoding="gzip;q=0, *")
+    assert "content-encoding" not in reply.headers
+    assert reply.text == site.get("/metrics").text

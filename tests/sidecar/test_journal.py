@@ -3,10 +3,12 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders import STARTED_AT, Clock, golden_collector, look
+from tests.descriptors import descriptors_left
 from traceml.sidecar import journal as journals
 from traceml.sidecar.checkpoint import capture, pack
 from traceml.sidecar.collector import Collector
@@ -185,10 +187,10 @@ def test_a_full_disk_leaves_no_torn_entry_and_a_checkpoint_heals_the_gap(
 def test_a_checkpoint_that_cannot_be_written_leaves_the_segment_open(
     journal: Journal, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(journals, "_write_durably", refuse)
+    monkeypatch.setattr(journals, "write_in", refuse)
     assert not journal.begin(checkpoint_of(collector))
     assert journal.problem == "Read-only file system"
     assert journal.append([entry(5)])
@@ -204,10 +206,10 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_segment_open(
 def test_no_checkpoint_is_written_that_would_hide_what_is_still_appended(
     journal: Journal, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(path: object, flags: int, mode: int = 0o777) -> int:
+    def refuse(path: Any, flags: int, mode: int = 0o777, dir_fd: int | None = None) -> int:
         if str(path).endswith(".segment"):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return opened(path, flags, mode)  # type: ignore[arg-type]
+        return opened(path, flags, mode, dir_fd=dir_fd)
 
     opened = os.open
     monkeypatch.setattr(os, "open", refuse)
@@ -245,3 +247,18 @@ def test_a_folder_that_takes_no_files_is_a_problem_and_no_error(
     assert not journal.begin(checkpoint_of(collector))
     assert journal.problem
     assert not journal.append([entry(5)])
+
+
+@pytest.mark.parametrize("left", range(6))
+def test_a_checkpoint_that_fails_for_want_of_descriptors_is_tried_again(
+    left: int, tmp_path: Path, collector: Collector
+) -> None:
+    journal = Journal(tmp_path / "journal", LIMIT, collector.run)
+    with descriptors_left(left):
+        assert journal.begin(checkpoint_of(collector)) or journal.wants_checkpoint
+    assert not journal.wants_checkpoint or journal.begin(checkpoint_of(collector))
+    assert journal.problem == ""
+    assert journal.append([entry(5)])
+    for number in numbers(journal.folder, "checkpoint"):
+        path_of(journal.folder, number, "checkpoint").unlink()
+    assert restarts(recover(journal.folder, None)) == 5

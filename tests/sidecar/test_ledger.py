@@ -49,7 +49,7 @@ def during(
     """Do something while a ledger is kept."""
 
     async def run() -> None:
-        ledger = Ledger(collector, journal, collector.clock)
+        ledger = Ledger(collector, journal)
         await ledger.open()
         keeper = asyncio.create_task(ledger.keep())
         await work(ledger)
@@ -154,6 +154,10 @@ def test_a_process_that_was_replaced_is_acknowledged_and_its_records_are_not_wri
         assert journal._written - before < 60
 
     during(collector, journal, work)
+    recovered = recover(journal.folder, None).collector
+    assert recovered is not None
+    for known in (collector, recovered):
+        assert look(known).telemetry.records_dropped == {"superseded": 1}
 
 
 def test_whoever_goes_away_while_waiting_is_no_error(

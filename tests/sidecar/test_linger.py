@@ -80,3 +80,45 @@ def test_strangers_do_not_fill_the_memory(linger: Linger) -> None:
     for number in range(10_000):
         linger.visit(f"stranger {number}", False, 0.0)
     assert len(linger._known) <= 100
+
+
+def visits(linger: Linger, strangers: int, now: float) -> None:
+    for number in range(strangers):
+        linger.visit(f"stranger {number} at {now}", False, now)
+
+
+def test_a_scraper_that_comes_after_many_strangers_is_waited_for(linger: Linger) -> None:
+    visits(linger, 1_000, 0.0)
+    linger.visit("prometheus", True, 1.0)
+    assert linger.patience(expected=False, limit=LIMIT, now=2.0) == LIMIT
+
+
+@pytest.mark.parametrize("times", [(0.0,), (0.0, 15.0)])
+def test_strangers_do_not_displace_a_scraper(linger: Linger, times: tuple[float, ...]) -> None:
+    for now in times:
+        linger.visit("prometheus", True, now)
+    alone = linger.patience(expected=False, limit=LIMIT, now=20.0)
+    visits(linger, 1_000, 16.0)
+    assert linger.patience(expected=False, limit=LIMIT, now=20.0) == alone > 0
+
+
+def test_who_has_come_more_than_once_stays_without_the_header_too(linger: Linger) -> None:
+    for now in (0.0, 15.0):
+        linger.visit("agent", False, now)
+    visits(linger, 1_000, 16.0)
+    assert linger.patience(expected=False, limit=LIMIT, now=20.0) == 30.0
+
+
+def test_scrapers_that_stay_away_make_room_for_new_ones(linger: Linger) -> None:
+    for number in range(100):
+        linger.visit(f"prometheus {number}", True, 0.0)
+    linger.visit("prometheus", True, 3600.0)
+    assert linger.patience(expected=False, limit=LIMIT, now=3601.0) == LIMIT
+
+
+def test_scrapers_that_pretend_do_not_displace_one_that_is_known(linger: Linger) -> None:
+    linger.visit("prometheus", True, 0.0)
+    for number in range(1_000):
+        linger.visit(f"pretender {number}", True, 1.0)
+    linger.patience(expected=False, limit=LIMIT, now=2.0)
+    assert "prometheus" in (linger._awaited or ())

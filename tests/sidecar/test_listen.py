@@ -4,9 +4,8 @@ import socket
 
 import pytest
 
-from traceml.sidecar.listen import PORT, address, bind
+from traceml.sidecar.listen import PORT, address, bind, bind_at_once
 
-IN_USE = os.strerror(errno.EADDRINUSE)
 NOT_OURS = os.strerror(errno.EADDRNOTAVAIL)
 
 
@@ -27,13 +26,29 @@ def test_port_zero_is_any_free_port() -> None:
 
 
 def test_the_search_ends_with_the_last_port_there_is() -> None:
-    with bind("127.0.0.1", 65_535), pytest.raises(OSError, match=IN_USE):
+    with bind("127.0.0.1", 65_535), pytest.raises(OSError, match="in use") as error:
         bind("127.0.0.1", 65_535)
+    assert error.value.errno == errno.EADDRINUSE
 
 
 def test_an_address_that_is_not_this_hosts_is_an_error_at_once() -> None:
     with pytest.raises(OSError, match=NOT_OURS):
         bind("192.0.2.1", 9464)
+    with pytest.raises(OSError, match=NOT_OURS):
+        bind_at_once("192.0.2.1", 9464)
+
+
+def test_a_port_that_somebody_has_is_not_had_at_once() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        assert bind_at_once("127.0.0.1", taken.getsockname()[1]) is None
+
+
+def test_nobody_who_holds_a_port_is_spoken_to() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        bind("127.0.0.1", taken.getsockname()[1]).close()
+        taken.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            taken.accept()
 
 
 def test_the_listener_accepts_connections() -> None:

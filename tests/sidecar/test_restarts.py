@@ -1,14 +1,23 @@
+from contextlib import suppress
+
 import pytest
 
 from tests.builders import (
+    Clock,
     Process,
+    hello_request,
     look,
     make_identity,
     start_ranks,
     timed_records,
 )
+from traceml.sidecar import sessions
 from traceml.sidecar.collector import Collector
+from traceml.sidecar.limits import MAX_LOCAL_RANKS
+from traceml.sidecar.rank import SILENT_SECONDS
+from traceml.sidecar.refusal import MalformedError
 from traceml.wire import telemetry_pb2 as pb
+from traceml.wire.columns import encode
 
 
 def restart(process: Process, attempt: int = 0) -> Process:
@@ -73,6 +82,76 @@ def test_a_process_that_was_replaced_is_acknowledged_and_ignored(collector: Coll
     assert look(collector).steps.completed == 2
 
 
+def train(process: Process, first: int, steps: int) -> None:
+    """Make steps, and tell of them as a sender does."""
+    process.heartbeat = pb.Heartbeat(step=first + steps)
+    process.send(timed_records(range(first, first + steps)))
+
+
+def test_what_a_process_sends_that_goes_on_beside_its_successor_is_counted_and_told(
+    collector: Collector,
+) -> None:
+    (old,) = start_ranks(collector, 1)
+    train(old, 0, 10)
+    new = restart(old)
+    for first in range(10, 40, 10):
+        train(old, first, 10)
+        train(new, first - 10, 10)
+    snapshot = look(collector)
+    assert snapshot.steps.completed == 10 + 30
+    assert snapshot.telemetry.records_dropped == {"superseded": 30}
+    (note,) = snapshot.notes
+    assert "More than one process reported as rank 0 at the same time" in note
+    assert "30 records of others were dropped" in note
+
+
+def test_the_last_batch_of_a_process_that_was_restarted_is_counted_without_alarm(
+    collector: Collector,
+) -> None:
+    (old,) = start_ranks(collector, 1)
+    train(old, 0, 10)
+    new = restart(old)
+    train(old, 10, 2)
+    old.beat()
+    old.goodbye()
+    train(new, 0, 5)
+    assert look(collector).telemetry.records_dropped == {"superseded": 2}
+    assert look(collector).notes == ()
+
+
+def test_a_batch_of_a_replaced_process_is_counted_once_however_often_it_is_sent(
+    collector: Collector,
+) -> None:
+    (old,) = start_ranks(collector, 1)
+    restart(old)
+    batch = encode(timed_records(range(7)), 1)
+    assert [old.send_batch(batch) for _ in range(3)] == [1, 1, 1]
+    assert look(collector).telemetry.records_dropped == {"superseded": 7}
+
+
+def test_a_process_of_an_attempt_that_was_over_before_its_first_word_is_counted(
+    collector: Collector,
+) -> None:
+    start_ranks(collector, 1, attempt=1)
+    late = Process(collector, make_identity(1, 2), "late").hello()
+    train(late, 0, 3)
+    rank = look(collector).ranks[1]
+    assert (rank.rank, rank.present, rank.records_dropped["superseded"]) == (1, False, 3)
+
+
+def test_a_rank_that_trains_on_while_another_was_started_again_is_told(
+    collector: Collector,
+) -> None:
+    first, second = start_ranks(collector, 2)
+    restart(first)
+    for step in range(0, 30, 10):
+        train(second, step, 10)
+    snapshot = look(collector)
+    assert snapshot.telemetry.records_dropped == {"late": 30}
+    (note,) = snapshot.notes
+    assert "Rank 1 trained on in a process from before another rank was started again" in note
+
+
 def test_a_process_that_was_replaced_cannot_take_its_rank_back(collector: Collector) -> None:
     (old,) = start_ranks(collector, 1)
     new = restart(old)
@@ -108,6 +187,7 @@ def test_counters_go_on_when_a_rank_comes_back(collector: Collector) -> None:
         "late": 0,
         "malformed": 0,
         "unjournaled": 0,
+        "superseded": 0,
     }
 
 
@@ -119,3 +199,101 @@ def test_what_was_counted_never_shrinks_while_a_rank_comes_back(collector: Colle
     rank = look(collector).ranks[0]
     assert (rank.records_received, rank.records_dropped["overwritten"]) == (4, 3)
     assert rank.overhead_seconds == pytest.approx(4 * 8e-6)
+
+
+def test_an_attempt_that_cannot_have_been_reached_is_refused(
+    collector: Collector, clock: Clock
+) -> None:
+    first, second = start_ranks(collector, 2)
+    for attempt in (2**32 - 1, 10_001, 9_999, 100):
+        with pytest.raises(MalformedError):
+            hello(collector, "odd", make_identity(1, 2, attempt))
+    clock.advance(1.0)
+    for process in (first, second):
+        process.send(timed_records(range(10)))
+    assert look(collector).steps.completed == 10
+    assert restart(first, attempt=1).send(timed_records(range(1))) == 1
+
+
+def test_attempts_that_ended_before_their_first_step_are_passed_over(
+    collector: Collector, clock: Clock
+) -> None:
+    start_ranks(collector, 1)
+    clock.advance(100.0)
+    hello(collector, "later", make_identity(0, 1, attempt=60))
+    assert look(collector).ranks_reporting == 1
+
+
+def test_the_first_attempt_that_is_seen_may_be_any(collector: Collector) -> None:
+    hello(collector, "first", make_identity(0, 1, attempt=500))
+    assert look(collector).ranks_reporting == 1
+
+
+def test_there_are_no_more_ranks_than_the_node_has(collector: Collector) -> None:
+    first, second = start_ranks(collector, 2)
+    refused = 0
+    for number in range(2, 2_002):
+        identity = make_identity(number, 100_000)
+        identity.local_rank, identity.local_world_size = 0, 2
+        try:
+            hello(collector, f"odd {number}", identity)
+        except MalformedError:
+            refused += 1
+    assert refused == 2_000
+    for process in (first, second):
+        process.send(timed_records(range(10)))
+    snapshot = look(collector)
+    assert [rank.rank for rank in snapshot.ranks] == [0, 1]
+    assert snapshot.steps.completed == 10
+
+
+def test_whoever_claims_a_larger_node_does_not_fill_the_memory(collector: Collector) -> None:
+    start_ranks(collector, 2)
+    for number in range(2, 1_500):
+        identity = make_identity(number, 100_000)
+        identity.local_rank, identity.local_world_size = 0, MAX_LOCAL_RANKS
+        with suppress(MalformedError):
+            hello(collector, f"odd {number}", identity)
+    assert len(collector.ranks) == MAX_LOCAL_RANKS
+
+
+def test_ranks_of_all_attempts_together_are_bounded(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_KEPT_RANKS", 20)
+    for attempt in range(6):
+        for local in range(8):
+            identity = make_identity(attempt * 8 + local, 100, attempt)
+            identity.local_rank, identity.local_world_size = local, 8
+            with suppress(MalformedError):
+                hello(collector, f"{attempt}.{local}", identity)
+    assert len(collector.ranks) == 20
+    hello(collector, "of an old number", make_identity(7, 8, attempt=6))
+    assert look(collector).ranks_reporting == 1
+
+
+def test_ranks_that_are_numbered_anew_are_refused_only_while_the_old_ones_are_there(
+    collector: Collector, clock: Clock
+) -> None:
+    """Torchelastic does so without counting it when nodes come or go."""
+    start_ranks(collector, 2)
+    identity = make_identity(2, 4)
+    identity.local_rank, identity.local_world_size = 0, 2
+    with pytest.raises(MalformedError, match="rank 2 besides all that this node has"):
+        hello(collector, "new", identity)
+    clock.advance(SILENT_SECONDS)
+    process = Process(collector, identity, "new").hello()
+    other = make_identity(3, 4)
+    other.local_rank, other.local_world_size = 1, 2
+    for each in (process, Process(collector, other, "other").hello()):
+        each.send(timed_records(range(10)))
+    snapshot = look(collector)
+    assert snapshot.steps.completed == 10
+    assert [rank.rank for rank in snapshot.ranks if rank.reporting] == [2, 3]
+
+
+def hello(collector: Collector, session: str, identity: pb.Identity) -> None:
+    """What a ledger does with it."""
+    entry = pb.Entry(at=collector.clock(), hello=hello_request(session, identity))
+    collector.check(entry)
+    collector.apply(entry)

@@ -118,6 +118,15 @@ def test_own_work_is_unknown_where_backward_was_not_measured() -> None:
     assert statistics(scope_of(row)).ranks[0].own_seconds is None
 
 
+def test_own_work_is_not_claimed_where_several_ranks_wait_unseen() -> None:
+    seen = means_of(step=12, forward=3, backward=4, collective_wait=4)
+    unseen = means_of(step=12, forward=3, backward=8)
+    assert statistics(scope_of(unseen)).ranks[0].own_seconds == pytest.approx(0.011)
+    ranks = statistics(scope_of(seen, unseen)).ranks
+    assert ranks[0].own_seconds == pytest.approx(0.007)
+    assert ranks[1].own_seconds is None
+
+
 def test_memory_of_each_kind_is_compared_like_time() -> None:
     peaks = {"rss": {0: 100.0, 1: 150.0}, "allocated": {0: 8.0, 1: 6.0}}
     result = statistics(scope_of(means_of(step=1), means_of(step=1), memory_peaks=peaks))

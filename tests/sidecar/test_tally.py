@@ -9,6 +9,7 @@ from hypothesis.extra.numpy import arrays
 from tests.builders import timed_records
 from traceml.sidecar.checkpoint import capture, pack, unpack
 from traceml.sidecar.contest import OWN_PHASES, contest
+from traceml.sidecar.places import WIDTH
 from traceml.sidecar.tally import Moments, Tally
 from traceml.wire.columns import TIMES, Matrix, Records
 
@@ -17,7 +18,7 @@ RANKS = 9  # so many that a sum over them could be taken in more than one order
 
 def tell(tally: Tally, times: Matrix, elements: Matrix) -> None:
     ranks = tuple(range(times.shape[1]))
-    tally.add(ranks, contest(times, [""] * len(ranks)), elements)
+    tally.add(ranks, contest(times, [""] * len(ranks)), elements, times[:, :, :WIDTH])
 
 
 def tally_of(*ranks: Records) -> Tally:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceml.sidecar.checkpoint import capture, pack, unpack
-from traceml.sidecar.trend import PARTS, Trend
+from traceml.sidecar.trend import PARTS, Trend, certainty
 from traceml.snapshot import MemoryTrend
 from traceml.wire.columns import Matrix
 
@@ -53,7 +53,7 @@ def test_a_million_steps_take_no_more_memory_than_a_few() -> None:
     for _ in range(10):
         trend.add((0,), np.ones((100_000, 1)))
     assert held(trend) == few
-    assert trend.trends() == {0: MemoryTrend(1_000_010, 1.0, 1.0, 1.0, 0.0)}
+    assert trend.trends() == {0: MemoryTrend(1_000_010, 1.0, 1.0, 1.0, 0.0, 0.0)}
 
 
 def held(trend: Trend) -> int:
@@ -83,6 +83,31 @@ def test_growth_at_once_rises_in_one_eighth_or_two() -> None:
         assert 0.49e9 <= rise <= 1e9
 
 
+def test_the_order_of_memory_that_only_rises_is_as_sure_as_it_can_be() -> None:
+    for steps in (30, 300):
+        assert certainty(np.arange(float(steps))[:, np.newaxis]) == pytest.approx(
+            np.sqrt(steps - 1)
+        )
+
+
+def test_memory_that_stays_or_falls_rises_by_no_means_surely() -> None:
+    assert certainty(np.ones((300, 1)))[0] < 0
+    assert certainty(-np.arange(300.0)[:, np.newaxis])[0] == pytest.approx(-np.sqrt(299))
+    assert certainty(np.full((300, 1), np.nan)).tolist() == [0.0]
+    assert certainty(np.ones((0, 2))).tolist() == [0.0, 0.0]
+
+
+@given(st.integers(0, 2**32))
+def test_how_surely_it_rises_is_a_rank_correlation_of_what_was_measured(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    series = rng.lognormal(20, 1, 50) + 1e8 * np.arange(50)
+    sparse = np.full((200, 1), np.nan)
+    sparse[np.sort(rng.choice(200, 50, replace=False)), 0] = series
+    places = np.argsort(np.argsort(series))
+    expected = np.corrcoef(places, np.arange(50))[0, 1] * np.sqrt(49)
+    assert certainty(sparse)[0] == pytest.approx(expected)
+
+
 def test_with_few_steps_there_is_no_trend() -> None:
     assert trend_of(np.ones(19)).trends() == {}
     assert Trend().trends() == {}
@@ -106,7 +131,7 @@ def test_other_ranks_begin_anew() -> None:
     trend = Trend()
     trend.add((0, 1), np.full((500, 2), 9e9))
     trend.add((0, 2), np.full((100, 2), 2e9))
-    assert trend.trends() == dict.fromkeys((0, 2), MemoryTrend(100, 2e9, 2e9, 2e9, 0.0))
+    assert trend.trends() == dict.fromkeys((0, 2), MemoryTrend(100, 2e9, 2e9, 2e9, 0.0, 0.0))
 
 
 def test_a_trend_goes_on_after_a_checkpoint() -> None:

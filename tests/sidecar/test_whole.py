@@ -95,14 +95,35 @@ def test_memory_peaks_are_kept_for_the_whole_run() -> None:
     assert whole.statistics().memory_peaks == {"rss": {0: 9.0}, "allocated": {0: 3.0}}
 
 
-def test_the_devices_memory_is_followed_and_steps_without_it_are_left_out() -> None:
-    allocated = [np.nan if step % 7 == 0 else 2.0 for step in range(290)]
+def test_what_stays_allocated_is_followed_and_steps_without_it_are_left_out() -> None:
+    floor = [2.0 if step % 7 == 0 else np.nan for step in range(290)]
     whole = after(
         make_records(range(10), step_ns=1e6, resident_bytes=900.0),
-        make_records(range(10, 300), step_ns=1e6, resident_bytes=900.0, allocated_bytes=allocated),
+        make_records(
+            range(10, 300),
+            step_ns=1e6,
+            resident_bytes=900.0,
+            allocated_bytes=5.0,
+            floor_bytes=floor,
+        ),
     )
     trend = whole.memory_trends()[0]
     assert (trend.steps, trend.middle_bytes, trend.recent_bytes) == (300, 2.0, 2.0)
+
+
+def test_a_rank_with_a_device_is_never_judged_by_its_resident_set() -> None:
+    whole = after(make_records(range(300), step_ns=1e6, resident_bytes=9.0, allocated_bytes=5.0))
+    assert whole.memory_trends() == {}
+
+
+def test_allocation_retries_are_summed_over_the_whole_run_by_rank() -> None:
+    often = [0.0, np.nan, 2.0, 1.0]
+    told = make_records(range(4), step_ns=1e6, allocation_retries=often)
+    never = make_records(range(4), step_ns=1e6, allocation_retries=0.0)
+    whole = WholeRun()
+    for _ in range(2):
+        whole.add((3, 4), ("", ""), *side_by_side(told, never))
+    assert whole.statistics().allocation_retries == {3: 6}
 
 
 def test_the_resident_set_is_followed_where_there_is_no_device() -> None:

@@ -69,6 +69,15 @@ def test_a_ranks_memory_is_its_peak_over_the_window() -> None:
     assert window.statistics()[0].memory_peaks == {"rss": {0: 30.0}}
 
 
+def test_allocation_retries_are_those_of_the_window() -> None:
+    window = Window(length=3)
+    often = make_records(range(5), step_ns=MS, allocation_retries=[9.0, 0.0, 2.0, np.nan, 1.0])
+    never = make_records(range(5), step_ns=MS)
+    for step in range(5):
+        window.add((0, 1), PAIR, *side_by_side(often[[step]], never[[step]]))
+    assert window.statistics()[0].allocation_retries == {0: 3}
+
+
 def test_memory_that_no_step_measured_is_absent() -> None:
     window = Window()
     window.add((0,), ("",), *lasting([1.0, 1.0]))

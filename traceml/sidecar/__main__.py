@@ -8,7 +8,6 @@ one line on standard output says that the summary is written, and what it says.
 import asyncio
 import json
 import os
-import signal
 import socket
 import sys
 from contextlib import suppress
@@ -21,7 +20,6 @@ from traceml.sidecar.process import Final, Sidecar
 
 def main() -> None:
     """Serve the run described on standard input."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the launcher's is no concern of ours
     asyncio.run(_serve())
     # Everything is written; what is left is the teardown of libraries.
     os._exit(0)

@@ -3,16 +3,30 @@
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.contest import Flags
+from traceml.sidecar.shapes import (
+    ByRank,
+    Count,
+    CountRow,
+    Cube,
+    Expected,
+    Shape,
+    ShapeError,
+    Within,
+    check,
+    check_attributes,
+    is_numbered,
+)
 from traceml.wire.columns import VALUES, Integers, Matrix, Records
 
 BUFFER_BYTES = 16 * 2**20
 MAX_PENDING_STEPS = 16_384
-MIN_PENDING_STEPS = 96
+MIN_PENDING_STEPS = 88
 
 _BUFFERS = ("_values", "_tags", "_present", "_done")
 
@@ -42,21 +56,32 @@ class Aligner:
     that is excused is not waited for, until it speaks again.
     """
 
+    _capacity: Annotated[int, Within(1, MAX_PENDING_STEPS)]
+    _expected: Expected
+    _columns: ByRank
+    _reached: CountRow
+    _excused: Annotated[Flags, Shape(None)]
+    _floor: Annotated[int, Within(-1, 2**33)]  # the first step that is waited for, if any is known
+    _settled_to: Annotated[int, Within(0, 2**33)]  # below it all is over
+    incomplete: Counter[str]
+    late: Count
+    duplicates: Count
+
     def __init__(self, expected: int) -> None:
         fit = BUFFER_BYTES // (expected * len(VALUES) * 8)
         self._capacity = int(np.clip(fit, MIN_PENDING_STEPS, MAX_PENDING_STEPS))
         self._expected = expected
-        self._columns: dict[int, int] = {}
+        self._columns = {}
         self._reached = np.full(expected, -1, dtype=np.int64)
         self._excused = np.zeros(expected, dtype=bool)
-        self._floor = -1  # the first step that is waited for; unknown before the first record
-        self._settled_to = 0  # below it all is over
+        self._floor = -1
+        self._settled_to = 0
         # Read only where `_present` says so; memory that nobody has written costs nothing.
         self._values = np.empty((self._capacity, expected, len(VALUES)))
         self._tags = np.zeros(self._capacity, dtype=np.int64)
         self._present = np.zeros((self._capacity, expected), dtype=bool)
         self._done = np.zeros(self._capacity, dtype=bool)
-        self.incomplete: Counter[str] = Counter()
+        self.incomplete = Counter()
         self.late = 0
         self.duplicates = 0
 
@@ -105,11 +130,27 @@ class Aligner:
     @classmethod
     def load(cls, state: dict[str, Any]) -> "Aligner":
         """What `save` gave."""
+        check_attributes(cls, state["rest"])
         aligner = cls(state["rest"]["_expected"])
+        capacity = aligner._capacity
         vars(aligner).update(state["rest"])
+        check(CountRow, state["slots"], "the slots of Aligner")
+        check(Cube, state["waiting"]["_values"], "the steps of Aligner")
+        if capacity != aligner._capacity or not aligner._is_sound(state["slots"]):
+            raise ShapeError("the steps of Aligner do not belong together")
         for name in _BUFFERS:
             getattr(aligner, name)[state["slots"]] = state["waiting"][name]
         return aligner
+
+    def _is_sound(self, slots: Integers) -> bool:
+        """Whether every rank has its column, and every step that waits its slot."""
+        are_columns = is_numbered(self._columns) and len(self._columns) <= self._expected
+        lengths = {self._expected, len(self._reached), len(self._excused)}
+        highest = self._floor + self._capacity if self._floor >= 0 else 0
+        have_slots = (self._reached < highest).all() and (
+            (slots >= 0) & (slots < self._capacity)
+        ).all()
+        return are_columns and len(lengths) == 1 and bool(have_slots)
 
     def _column_of(self, rank: int) -> int | None:
         """The rank's place; None for one rank more than there should be."""

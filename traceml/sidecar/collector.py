@@ -5,24 +5,26 @@ same entries in the same order make the same state, today and when they are read
 again from the journal.
 """
 
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, Literal, TypeAlias
 
 from traceml.diagnosis.diagnose import diagnosed
 from traceml.diagnosis.policy import Policy
+from traceml.files import parse_json
 from traceml.sidecar import absence
 from traceml.sidecar.align import AlignedSteps, Aligner
+from traceml.sidecar.checking import bounded, check
 from traceml.sidecar.config import RunIdentity
 from traceml.sidecar.hostbook import HostBook
-from traceml.sidecar.notes import Notes, nodes_notes, policy_notes, service_notes
+from traceml.sidecar.notes import Notes, nodes_notes, policy_notes, service_notes, session_notes
 from traceml.sidecar.rank import Rank
-from traceml.sidecar.refusal import REASONS, ProtocolTooNewError
-from traceml.sidecar.sessions import Sessions, check_hello
+from traceml.sidecar.refusal import REASONS, MalformedError, ProtocolTooNewError
+from traceml.sidecar.sessions import Sessions
+from traceml.sidecar.shapes import Count, Moment, Within, check_attributes
 from traceml.sidecar.statistics import spread
+from traceml.sidecar.steady import SteadyClock
 from traceml.sidecar.steps import StepBook
 from traceml.sidecar.timeline import Timeline
 from traceml.snapshot import RankState, Run, Snapshot, Spread, Telemetry
@@ -31,18 +33,38 @@ from traceml.wire.columns import PROTOCOL, decode
 
 Reply: TypeAlias = pb.HelloReply | pb.PushReply | pb.GoodbyeReply | None
 
-_SAVED = (
-    "unjournaled", "_sessions", "_aligner", "_incomplete", "_book", "_state", "_exit_code",
-    "_ended_at", "_starts", "_restarts", "_host", "_notes", "_policy", "_timeline",
-)  # fmt: skip
+_MAX_POLICY_VALUES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is saved of a collector beside its run, by the names of its attributes."""
+
+    unjournaled: Count
+    _sessions: Sessions
+    _aligner: Aligner | None
+    _incomplete: Counter[str]
+    _book: StepBook
+    _state: Literal["running", "completed", "failed", "interrupted"]
+    _exit_code: Annotated[int, Within(-(2**31), 2**31)] | None
+    _ended_at: Moment | None
+    _starts: Count
+    _restarts: Count
+    _host: HostBook
+    _notes: Notes
+    _policy: dict[str, float]
+    _timeline: Timeline
+
+
+_SAVED = tuple(each.name for each in fields(_Kept))
 
 
 class Collector:
     """Sessions, ranks, alignment and statistics of one run on one node."""
 
-    def __init__(self, run: RunIdentity, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, run: RunIdentity, clock: Callable[[], float] | None = None) -> None:
         self.run = run
-        self.clock = clock  # for `snapshot`
+        self.clock = clock or SteadyClock()  # gives entries their time, and tells who is silent
         self.refused: Counter[str] = Counter()  # requests, by the reason for it
         self.unjournaled = 0  # records taken while the journal could not be written
         self.journal_problem = ""
@@ -67,16 +89,26 @@ class Collector:
 
     @classmethod
     def load(cls, state: dict[str, Any]) -> "Collector":
-        """The collector that was saved."""
-        collector = cls(RunIdentity(**state["run"]))
+        """The collector that was saved; an error if it holds what it never would have taken."""
+        check_attributes(_Kept, state["kept"])
+        collector = cls(RunIdentity.of(state["run"]))
         vars(collector).update(state["kept"])
+        Policy.of(collector._policy)
+        for message in (*collector._sessions.messages(), *collector._host.messages()):
+            check(message)
         return collector
 
     def check(self, entry: pb.Entry) -> None:
-        """Raise what is to be said to a request that is not worth keeping."""
+        """Make an entry fit to be applied, whoever wrote it, or raise why it can't be.
+
+        What was measured beyond its limits is taken out of it.
+        """
+        check(entry)
         what = entry.WhichOneof("what")
+        if what is None:
+            raise MalformedError("an entry that says nothing")
         if what == "hello":
-            check_hello(entry.hello)
+            self._sessions.check(entry.hello, entry.at)
         elif what in ("push", "goodbye"):
             self.check_session(getattr(entry, what).session)
 
@@ -85,10 +117,12 @@ class Collector:
         self._sessions.rank_of(session)
 
     def strip(self, push: pb.PushRequest) -> None:
-        """Leave only the number of a batch that was taken before, or that nobody asked for."""
-        rank = self._sessions.rank_of(push.session)
-        if rank is None or push.batch.sequence <= rank.acknowledged:
-            push.batch.CopyFrom(pb.Batch(sequence=push.batch.sequence))
+        """Leave only what is counted of a batch that was taken before, or is not taken at all."""
+        rank, batch = self._sessions.rank_of(push.session), push.batch
+        if rank is None:
+            batch.CopyFrom(pb.Batch(sequence=batch.sequence, records=batch.records))
+        elif batch.sequence <= rank.acknowledged:
+            batch.CopyFrom(pb.Batch(sequence=batch.sequence))
 
     def apply(self, entry: pb.Entry) -> Reply:
         """Take what was told; a refusal is raised, and changes nothing but the notes."""
@@ -190,6 +224,7 @@ class Collector:
             turns=self._timeline.turns(),
             notes=(
                 *self._notes.of_ranks(sessions.ranks, self._state),
+                *session_notes(sessions),
                 *policy_notes(self._policy),
                 *nodes_notes(run.nnodes, whole),
                 *service_notes(self.refused, self.unjournaled, self.journal_problem),
@@ -207,6 +242,7 @@ class Collector:
             )
             self._notes.add(message)
             raise ProtocolTooNewError(message)
+        self._sessions.check(request, now)  # others may have come since it was checked first
         if self._sessions.open(request.session, identity, now):
             self._begin_attempt()
         return pb.HelloReply(protocol=PROTOCOL)
@@ -215,8 +251,10 @@ class Collector:
         """Take a heartbeat and perhaps a batch; what was taken before is only acknowledged."""
         rank = self._sessions.rank_of(request.session)
         if rank is None:
+            self._sessions.drop(request)
             return pb.PushReply(acknowledged=request.batch.sequence)
         rank.hear(request, now)
+        self._sessions.look_for_left_behind(rank, request)
         batch = request.batch
         if batch.sequence > rank.acknowledged:
             self._take(rank, batch, now)
@@ -244,9 +282,9 @@ class Collector:
     def _thresholds(self, text: str) -> dict[str, float]:
         """What differs from the defaults, as told; the journal may be damaged."""
         try:
-            given: dict[str, float] = json.loads(text)
+            given: dict[str, float] = parse_json(text.encode(), _MAX_POLICY_VALUES)
             Policy.of(given)
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, OverflowError):
             self._notes.add("The thresholds of this run cannot be read: the defaults are used")
             return {}
         return given
@@ -289,7 +327,9 @@ class Collector:
 
     def _take(self, rank: Rank, batch: pb.Batch, now: float) -> None:
         try:
-            records = decode(batch)
+            records = bounded(decode(batch))
+            if len(records) and records.step[-1] > rank.last_step_of(batch):
+                raise ValueError(f"it tells of step {records.step[-1]}")
         except ValueError as error:
             self._notes.add(f"rank {rank.identity.rank} sent a batch that is no batch: {error}")
             rank.count_lost("malformed", batch.records)

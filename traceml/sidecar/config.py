@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from traceml.sidecar.shapes import Count, Moment, Text, check_attributes
+
 DEFAULT_MAX_MB = 256  # of a journal
 
 
@@ -12,16 +14,18 @@ DEFAULT_MAX_MB = 256  # of a journal
 class RunIdentity:
     """What is known of a run before any rank has spoken."""
 
-    name: str
-    id: str
+    name: Text
+    id: Text
     command: tuple[str, ...]
-    started_at: float
-    ranks_expected: int | None
+    started_at: Moment
+    ranks_expected: Count | None
 
     @classmethod
     def of(cls, fields: dict[str, Any]) -> "RunIdentity":
-        """From what JSON makes of it."""
-        return cls(**{**fields, "command": tuple(fields["command"])})
+        """From what JSON makes of it; an error if it is nothing of the kind."""
+        fields = {**fields, "command": tuple(fields["command"])}
+        check_attributes(cls, fields)
+        return cls(**fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,15 @@ Added one step after the other, so that it does not matter in which pieces they 
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import KEPT
-from traceml.sidecar.memory import FOLLOWED, of_kind
+from traceml.sidecar.memory import SHOWN, of_kind
+from traceml.sidecar.shapes import ByRank, Count, Shape, Within, is_numbered
 from traceml.snapshot import Part
 from traceml.wire.columns import DURATIONS, PHASES, Integers, Matrix
 
@@ -28,16 +30,32 @@ _at: Any = np.add.at  # its types know of no array of another shape
 class Course:
     """What steps were like, part by part; tagged ones are only counted."""
 
+    _stride: Annotated[int, Within(1, 2**50)]
+    _steps: Count
+    _ranks: ByRank
+    _length_ns: Annotated[Matrix, Shape(PARTS)]
+    _longest_ns: Annotated[Matrix, Shape(PARTS)]
+    _ended_ns: Annotated[Matrix, Shape(PARTS)]
+    _excluded: Annotated[Integers, Shape(PARTS)]
+    _sums: Annotated[Matrix, Shape(PARTS, None, _COLUMNS)]
+    _counts: Annotated[npt.NDArray[np.int32], Shape(PARTS, None, _COLUMNS)]
+
     def __init__(self) -> None:
         self._stride = 1
         self._steps = 0
-        self._ranks: dict[int, int] = {}
+        self._ranks = {}
         self._length_ns = np.zeros(PARTS)
         self._longest_ns = np.zeros(PARTS)
         self._ended_ns = np.zeros(PARTS)
         self._excluded = np.zeros(PARTS, dtype=np.int64)
         self._sums = np.zeros((PARTS, 0, _COLUMNS))
         self._counts = np.zeros((PARTS, 0, _COLUMNS), dtype=np.int32)
+
+    def is_sound(self) -> bool:
+        """Whether every rank has its column, and the next step its place."""
+        columns = {len(self._ranks), self._sums.shape[1], self._counts.shape[1]}
+        has_room = self._steps < PARTS * self._stride
+        return len(columns) == 1 and has_room and is_numbered(self._ranks)
 
     def add(
         self, ranks: tuple[int, ...], values: Matrix, length_ns: Matrix, ended_ns: Matrix
@@ -122,7 +140,7 @@ class Course:
 
 def _figures(values: Matrix) -> Matrix:
     """Step x rank x (phases, memory of the first kind that there is)."""
-    first, second = (of_kind(kind, values) for kind in FOLLOWED)
+    first, second = (of_kind(kind, values) for kind in SHOWN)
     memory = np.where(np.isfinite(first), first, second)
     return np.concatenate((values[:, :, _PHASES], memory[:, :, np.newaxis]), axis=2)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from traceml.sidecar.xid import XidWatch
 from traceml.wire import telemetry_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class GpuSampler:
         self._chosen: frozenset[str] | None = None  # None until NVML has answered
         self._devices: list[_Device] = []
         self._lost: set[str] = set()
+        self._xids = XidWatch()
 
     def sample(self) -> list[pb.Gpu]:
         """The GPUs now, in NVML's order; what one of them does not tell is not set."""
@@ -72,11 +74,13 @@ class GpuSampler:
 
     def _open(self) -> None:
         self._opened_at = self._clock()
+        self._xids.stop()
         self._nvml, found = _connect()
         if self._chosen is None and self._nvml is not None:
             self._chosen = self._choose(found)
         chosen = self._chosen or frozenset()
         self._devices = [device for device in found if device.uuid in chosen]
+        self._xids.start(self._nvml, {device.uuid: device.handle for device in self._devices})
         for uuid in sorted(chosen - {device.uuid for device in found}):
             self._lose(uuid, "not found")
 
@@ -88,12 +92,16 @@ class GpuSampler:
         return frozenset(device.uuid for device in shown if device.uuid)
 
     def _read(self, device: _Device) -> pb.Gpu | None:
+        self._xids.look(device.uuid)  # first: a GPU that is lost may have said why
         try:
             gpu = _reading(self._nvml, device)
         except self._nvml.NVMLError as error:
             self._lose(device.uuid, str(error))
             return None
         self._lost.discard(device.uuid)
+        xids = self._xids.take(device.uuid)
+        if xids is not None:
+            gpu.xids = xids
         return gpu
 
     def _lose(self, uuid: str, reason: str) -> None:
@@ -185,7 +193,17 @@ def _reading(nvml: Any, device: _Device) -> pb.Gpu:
         power_watts=_watts(ask("nvmlDeviceGetPowerUsage")),
         power_limit_watts=_watts(ask("nvmlDeviceGetEnforcedPowerLimit")),
         throttled=[name for name, bit in _HELD_BACK.items() if (reasons or 0) & bit],
+        sm_clock_hertz=_hertz(ask("nvmlDeviceGetClockInfo", of=(nvml.NVML_CLOCK_SM,))),
+        sm_clock_max_hertz=_hertz(ask("nvmlDeviceGetMaxClockInfo", of=(nvml.NVML_CLOCK_SM,))),
+        ecc_corrected=_ecc_errors(nvml, device, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+        ecc_uncorrected=_ecc_errors(nvml, device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
     )
+
+
+def _ecc_errors(nvml: Any, device: _Device, kind: int) -> Any:
+    """Those since the driver was loaded; None where memory is not checked."""
+    counted = (kind, nvml.NVML_VOLATILE_ECC)
+    return _ask(nvml, device.handle, "nvmlDeviceGetTotalEccErrors", of=counted)
 
 
 def _ask(nvml: Any, handle: Any, *names: str, of: tuple[Any, ...] = ()) -> Any:
@@ -207,3 +225,7 @@ def _ask(nvml: Any, handle: Any, *names: str, of: tuple[Any, ...] = ()) -> Any:
 
 def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1000
+
+
+def _hertz(megahertz: int | None) -> float | None:
+    return None if megahertz is None else megahertz * 1e6

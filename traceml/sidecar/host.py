@@ -1,18 +1,34 @@
 """The machine beside the run: its CPUs and memory by psutil, its GPUs by NVML."""
 
+import logging
+
 import psutil
 
 from traceml.sidecar.gpu import GpuSampler
 from traceml.wire import telemetry_pb2 as pb
+
+log = logging.getLogger(__name__)
 
 
 class HostSampler:
     """Utilisation is over the time between two samples, so the first has none."""
 
     def __init__(self, gpus: GpuSampler | None = None) -> None:
-        psutil.cpu_percent(interval=None)
         self._primed = False
         self._gpus = gpus or GpuSampler()
+        self._is_failing = False
+
+    def look(self) -> pb.Sampled | None:
+        """A sample, or None where it can't be had now, as without a descriptor to read it by."""
+        try:
+            sampled = self.sample()
+        except (OSError, ImportError, psutil.Error) as error:
+            if not self._is_failing:
+                log.warning("cannot look at the host: %s", error)
+            self._is_failing = True
+            return None
+        self._is_failing = False
+        return sampled
 
     def sample(self) -> pb.Sampled:
         """The host now. As slow as the GPU driver's answer, which nothing bounds."""

@@ -3,8 +3,7 @@
 import asyncio
 import json
 import logging
-import os
-import socket
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -13,22 +12,16 @@ from google.protobuf.message import DecodeError, Message
 
 from traceml.report.flat import flat
 from traceml.report.summary import summary
+from traceml.sidecar import transport
 from traceml.sidecar.access import Access
+from traceml.sidecar.checking import check
 from traceml.sidecar.collector import Collector
+from traceml.sidecar.handlers import handlers
 from traceml.sidecar.ledger import Ledger
 from traceml.sidecar.refusal import INTERNAL, UNREAD, BusyError, MalformedError, RefusedError
 from traceml.snapshot import Snapshot
-from traceml.wire import MAX_MESSAGE_BYTES
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.service import SERVICE, handlers, request_of
-
-MAX_CONCURRENT_CALLS = 4096
-
-_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_metadata_size", 16 * 2**10),
-    ("grpc.so_reuseport", 0),  # or a second sidecar would share the port without a word
-]
+from traceml.wire.service import SERVICE, request_of
 
 log = logging.getLogger(__name__)
 
@@ -45,39 +38,16 @@ class Ingest:
         self._refused = collector.refused
         self._access = access
         self._read: set[asyncio.Task[Any]] = set()  # calls whose request has come whole
-        self._server = grpc.aio.server(
-            interceptors=[_Watch(self._settle)],
-            options=_OPTIONS,
-            maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS,
+
+    def new_server(self) -> Any:
+        """A gRPC server that has these answers, and no address yet."""
+        server = grpc.aio.server(
+            interceptors=[_Border(self._access, self._refused, self._settle)],
+            options=transport.options(),
+            maximum_concurrent_rpcs=transport.MAX_CALLS,
         )
-        self._server.add_generic_rpc_handlers((handlers(self._answer),))
-
-    def bind(self, endpoint: str) -> str:
-        """Take this address; returns where it can be reached. OSError if it can't be had."""
-        address = endpoint.removeprefix("tcp://")
-        is_tcp = address != endpoint
-        if not is_tcp and _is_served(endpoint):
-            raise OSError(f"cannot listen at {endpoint}: another sidecar does")
-        credentials = self._access.credentials()
-        mask = os.umask(0o077)  # the socket is for this user alone
-        try:
-            if credentials is None:
-                port = self._server.add_insecure_port(address)
-            else:
-                port = self._server.add_secure_port(address, credentials)
-        except RuntimeError:  # it knows the reason and keeps it to itself
-            raise OSError(f"cannot listen at {endpoint}{_reason(address)}") from None
-        finally:
-            os.umask(mask)
-        return f"tcp://{address.rsplit(':', 1)[0]}:{port}" if is_tcp else endpoint
-
-    async def start(self) -> None:
-        """Answer from now on."""
-        await self._server.start()
-
-    async def stop(self) -> None:
-        """Answer no more."""
-        await self._server.stop(grace=None)
+        server.add_generic_rpc_handlers((handlers(self._answer),))
+        return server
 
     async def _answer(self, method: str, data: bytes, context: Any) -> Message:
         """Have the request taken; what it says is on disk when this returns."""
@@ -85,7 +55,6 @@ class Ingest:
         if task is not None:
             self._read.add(task)
         try:
-            self._access.check(context.invocation_metadata())
             if method == "Report":
                 return self._report(data)
             if not self._ledger.has_room(len(data)):
@@ -104,6 +73,7 @@ class Ingest:
     def _report(self, data: bytes) -> Message:
         """What is to be said of the run by now; asked for by a script, and not written down."""
         request = _request("Report", data)
+        check(request)
         self._collector.check_session(request.session)
         snapshot = self._picture()
         told = flat(snapshot) if request.flat else summary(snapshot)
@@ -117,18 +87,42 @@ class Ingest:
             self._refused[UNREAD] += 1
 
 
-class _Watch(grpc.aio.ServerInterceptor):
-    """Sees a call before its request is read: what never arrives is counted as well."""
+class _Border(grpc.aio.ServerInterceptor):
+    """Sees a call before its request is read: who may not call is not listened to.
 
-    def __init__(self, settle: Callable[["asyncio.Task[Any]"], None]) -> None:
+    What never arrives is counted as well.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        refused: Counter[str],
+        settle: Callable[["asyncio.Task[Any]"], None],
+    ) -> None:
+        self._access = access
+        self._refused = refused
         self._settle = settle
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Let the call through, and look at it again when it is over."""
+        """Let the call through if it may, and look at it again when it is over."""
+        try:
+            self._access.check(details.invocation_metadata)
+        except RefusedError as refusal:
+            self._refused[refusal.reason] += 1
+            return _refusing(refusal)
         task = asyncio.current_task()
         if task is not None and details.method.startswith(f"/{SERVICE}/"):
             task.add_done_callback(self._settle)
         return await continuation(details)
+
+
+def _refusing(refusal: RefusedError) -> Any:
+    """A handler that never asks for the request: one of a stream, which is read in parts."""
+
+    async def refuse(_: Any, context: Any) -> NoReturn:
+        await _abort(context, refusal.status, str(refusal))
+
+    return grpc.stream_unary_rpc_method_handler(refuse)
 
 
 def _entry(method: str, data: bytes) -> pb.Entry:
@@ -145,29 +139,3 @@ def _request(method: str, data: bytes) -> Any:
 async def _abort(context: Any, status: str, details: str) -> NoReturn:
     await context.abort(grpc.StatusCode[status], details)
     raise AssertionError("unreachable: abort raises")
-
-
-def _reason(address: str) -> str:
-    """Why nobody can listen there, as far as trying it again tells."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    try:
-        if address.startswith("unix:"):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.bind(address.removeprefix("unix://"))
-            return ""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        socket.create_server((host, int(port)), family=family).close()
-    except OSError as error:
-        return f": {error.strerror or error}"
-    return ": its certificate or key can't be used"
-
-
-def _is_served(endpoint: str) -> bool:
-    """Whether someone answers there; gRPC itself would take the socket over without a word."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(endpoint.removeprefix("unix://"))
-        except OSError:
-            return False
-    return True

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from traceml.files import Folder, append_to, create, is_part, open_in, opened, write_in
 from traceml.sidecar.config import RunIdentity
 from traceml.wire.frames import framed
 
@@ -36,6 +37,8 @@ class Journal:
         self._max_bytes = max_bytes
         self._segment_bytes = min(_SEGMENT_BYTES, max_bytes // 8)
         self._lock = _locked(folder)
+        if self._lock is not None:
+            _drop_parts(folder)
         self._number = max([*numbers(folder, "checkpoint"), *numbers(folder, "segment")], default=0)
         self._file = -1
         self._written = 0  # into the open segment
@@ -52,16 +55,20 @@ class Journal:
         """Start a new segment with the state so far; False if that can't be done now."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._make_room(len(checkpoint) + self._segment_bytes + self.group_bytes)
-            file = self._new_segment(checkpoint)
+            with opened(self.folder) as folder:
+                return self._begin(folder, checkpoint)
         except OSError as error:
             return self._fail(error)
+
+    def _begin(self, folder: Folder, checkpoint: bytes) -> bool:
+        self._make_room(folder, len(checkpoint) + self._segment_bytes + self.group_bytes)
+        file = self._new_segment(folder, checkpoint)
         self.sync()
         self.close()
-        self._file, self._written, self._has_gap = file, 0, False
-        self._drop_checkpoints()
-        self._others = _size(self.folder)
-        self.problem = ""
+        self._file, self._written, self._has_gap = file, 0, True
+        _drop_checkpoints(folder)
+        self._others = folder.size()
+        self._has_gap, self.problem = False, ""
         return self._append(self._head)
 
     def append(self, entries: Sequence[bytes]) -> bool:
@@ -85,20 +92,20 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _new_segment(self, checkpoint: bytes) -> int:
+    def _new_segment(self, folder: Folder, checkpoint: bytes) -> int:
         """An empty segment and its checkpoint: both, or neither.
 
         A checkpoint alone would hide what is still appended to the segment before it.
         """
         self._number += 1
-        segment = path_of(self.folder, self._number, "segment")
-        file = os.open(segment, _APPEND, 0o600)
+        segment = name_of(self._number, "segment")
+        file = create(folder, segment)
         try:
-            _write_durably(path_of(self.folder, self._number, "checkpoint"), checkpoint)
+            write_in(folder, name_of(self._number, "checkpoint"), checkpoint, 0o600, durable=True)
         except OSError:
             os.close(file)
             with suppress(OSError):
-                segment.unlink()
+                folder.remove(segment)
             raise
         return file
 
@@ -120,38 +127,57 @@ class Journal:
         self.problem = error.strerror or str(error)
         return False
 
-    def _make_room(self, wanted: int) -> None:
+    def _make_room(self, folder: Folder, wanted: int) -> None:
         """Drop history, but keep all since the newest checkpoint, should the next be damaged."""
-        kept = max(numbers(self.folder, "checkpoint"), default=0)
-        for number in numbers(self.folder, "segment"):
-            if number >= kept or _size(self.folder) + wanted <= self._max_bytes:
+        kept = max(numbers(folder, "checkpoint"), default=0)
+        for number in numbers(folder, "segment"):
+            if number >= kept or folder.size() + wanted <= self._max_bytes:
                 return
-            path_of(self.folder, number, "segment").unlink()
-
-    def _drop_checkpoints(self) -> None:
-        """All but the two newest have served."""
-        for number in numbers(self.folder, "checkpoint")[:-2]:
-            with suppress(OSError):
-                path_of(self.folder, number, "checkpoint").unlink()
+            folder.remove(name_of(number, "segment"))
 
 
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+def _drop_checkpoints(folder: Folder) -> None:
+    """All but the two newest have served."""
+    for number in numbers(folder, "checkpoint")[:-2]:
+        with suppress(OSError):
+            folder.remove(name_of(number, "checkpoint"))
+
+
+def _drop_parts(folder: Path) -> None:
+    """Nobody else writes here, so what is not whole never will be."""
+    with suppress(OSError), opened(folder) as held:
+        for name in filter(is_part, held.names()):
+            held.remove(name)
+
+
+def name_of(number: int, kind: str) -> str:
+    """The name of a segment or checkpoint."""
+    return f"{number:08}.{kind}"
 
 
 def path_of(folder: Path, number: int, kind: str) -> Path:
     """The file of a segment or checkpoint."""
-    return folder / f"{number:08}.{kind}"
+    return folder / name_of(number, kind)
 
 
-def numbers(folder: Path, kind: str) -> list[int]:
-    """Which segments or checkpoints there are, oldest first."""
-    return sorted(int(file.stem) for file in folder.glob(f"*.{kind}") if file.stem.isdecimal())
+def numbers(folder: Path | Folder, kind: str) -> list[int]:
+    """Which segments or checkpoints there are, oldest first; none where there is no folder."""
+    try:
+        with opened(folder) as held:
+            parted = (name.split(".", 1) for name in held.names())
+            stems = [stem for stem, *rest in parted if rest == [kind]]
+    except OSError:
+        if isinstance(folder, Folder):
+            raise
+        return []
+    found = (stem for stem in stems if stem.isascii() and stem.isdecimal())
+    return sorted(int(stem) for stem in found if stem == f"{int(stem):08}")
 
 
-def is_written(folder: Path) -> bool:
+def is_written(folder: Path | Folder) -> bool:
     """Whether a live sidecar writes this journal."""
     try:
-        with (folder / _LOCK).open("rb") as file:
+        with opened(folder) as held, open_in(held, _LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -164,37 +190,14 @@ def _locked(folder: Path) -> int | None:
     """Hold the journal for as long as this process lives; an OSError if another does."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with opened(folder) as held:
+            file = append_to(held, _LOCK, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise OSError(f"another sidecar serves the run in {folder.parent}") from None
     except OSError:  # a disk that takes no lock may still take a journal
         return None
     return file
-
-
-def _size(folder: Path) -> int:
-    return sum(entry.stat().st_size for entry in os.scandir(folder))
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    """Put a whole file there, or none."""
-    part = path.with_suffix(".part")
-    try:
-        with part.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError:
-        with suppress(OSError):
-            part.unlink()
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import IO
 
 from traceml import isolated
+from traceml.files import is_part, opened
 from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.linger import MAX_LINGER_SECONDS
+from traceml.sidecar.logs import LOG_NAME, open_log
+from traceml.signals import TO_STOP
 
 MAX_RESTARTS = 5
 _BACKOFF_SECONDS = 0.2  # before the first restart; each further one waits twice as long
@@ -37,10 +39,17 @@ def remove_endpoint(endpoint: str) -> None:
     folder = socket_file.parent
     if not _is_made_here(folder):
         return
-    for file in (socket_file, *folder.glob(f"{socket_file.name}.*")):
-        file.unlink(missing_ok=True)
     with suppress(OSError):  # something of somebody else's is in it, or it is gone
+        _empty(folder, socket_file.name)
         folder.rmdir()
+
+
+def _empty(folder: Path, socket_name: str) -> None:
+    """Take away the socket, what was left beside it, and what nobody finished writing there."""
+    with opened(folder) as held:
+        for name in held.names():
+            if name == socket_name or name.startswith(f"{socket_name}.") or is_part(name):
+                held.remove(name)
 
 
 def _is_made_here(folder: Path) -> bool:
@@ -78,9 +87,10 @@ class SidecarProcess:
         restarts = self.config.restarts
         if restarts >= MAX_RESTARTS:
             self._listener.close()
+            log = self.config.directory / LOG_NAME
             return None, (
                 f"{died} for the {restarts + 1}th time and is not started again; the training goes "
-                f"on, and the summary will hold what was told; see {self._log}"
+                f"on, and the summary will hold what was told; see {log}"
             )
         pause = _BACKOFF_SECONDS * 2**restarts
         self._restart_at = monotonic() + pause
@@ -125,24 +135,22 @@ class SidecarProcess:
         self._process.returncode = 0  # nobody waits for it any more, which is no reason to warn
 
     def _wait(self) -> None:
-        """Until it is gone; whoever is told to stop meanwhile has done all else."""
-        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-                self._process.wait(_seconds_to_serve(self.config))
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        """Until it is gone; whoever is told to stop meanwhile has done all else.
+
+        The signals of a job are held, so one that came a moment ago counts, too.
+        """
+        ends_at = monotonic() + _seconds_to_serve(self.config)
+        while self._process.poll() is None and (left := ends_at - monotonic()) > 0:
+            received = signal.sigtimedwait({*TO_STOP, signal.SIGCHLD}, left)
+            if received is not None and received.si_signo != signal.SIGCHLD:
+                return
 
     @property
     def _is_given_up(self) -> bool:
         return self._listener.fileno() < 0
 
-    @property
-    def _log(self) -> Path:
-        return self.config.directory / "sidecar.log"
-
     def _start(self, config: Config) -> None:
-        with _opened(self._log) as log:
+        with open_log(self.config.directory) as log:
             self._process = subprocess.Popen(
                 [*isolated.command("traceml.sidecar.__main__"), str(self._listener.fileno())],
                 stdin=subprocess.PIPE,
@@ -177,13 +185,6 @@ class SidecarProcess:
 def _seconds_to_serve(config: Config) -> float:
     chosen = config.linger_seconds
     return (MAX_LINGER_SECONDS if chosen is None else chosen) + _FINISH_SECONDS
-
-
-def _opened(log: Path) -> IO[bytes]:
-    try:
-        return log.open("ab")
-    except OSError:  # somebody took the folder away: a sidecar without a log is still one
-        return Path(os.devnull).open("ab")
 
 
 def _cause(code: int) -> str:

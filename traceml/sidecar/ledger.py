@@ -34,12 +34,9 @@ class _Told(NamedTuple):
 class Ledger:
     """The way into the collector, through the journal."""
 
-    def __init__(
-        self, collector: Collector, journal: Journal, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, collector: Collector, journal: Journal) -> None:
         self._collector = collector
         self._journal = journal
-        self._clock = clock
         self._waiting: list[_Told] = []
         self._waiting_bytes = 0
         self._told = asyncio.Event()
@@ -49,7 +46,7 @@ class Ledger:
 
     async def tell(self, entry: pb.Entry) -> Reply:
         """Have it written and taken; raises what the collector raises."""
-        entry.at = self._clock()
+        entry.at = self._collector.clock()
         self._collector.check(entry)
         if entry.WhichOneof("what") == "push":
             self._collector.strip(entry.push)
@@ -121,7 +118,7 @@ class Ledger:
         self._collector.journal_problem = problem
 
     async def _checkpoint(self) -> None:
-        state = capture({"at": self._clock(), "collector": self._collector.save()})
+        state = capture({"at": self._collector.clock(), "collector": self._collector.save()})
         await self._on_disk(lambda: self._journal.begin(pack(state)))
 
     async def _on_disk(self, work: Callable[[], Result]) -> Result:

@@ -19,6 +19,11 @@ class _Scraper:
     interval: float | None = None
     is_prometheus: bool = False  # it says so; someone who looks once by hand does not
 
+    def is_awaited(self, now: float) -> bool:
+        """Whether it reads regularly, and has not stayed away for much longer than it used to."""
+        patience = max(2 * _wait_for(self), MAX_LINGER_SECONDS)
+        return (self.is_prometheus or self.visits > 1) and now - self.seen_at <= patience
+
 
 class Linger:
     """Waits for scrapers: whoever comes with Prometheus's header, or more than once.
@@ -62,11 +67,7 @@ class Linger:
         `expected` says that someone was told where to look, even if nobody came yet.
         """
         with self._lock:
-            regular = {
-                who: scraper
-                for who, scraper in self._known.items()
-                if (scraper.is_prometheus or scraper.visits > 1) and _comes_again(scraper, now)
-            }
+            regular = {who: each for who, each in self._known.items() if each.is_awaited(now)}
             self._awaited = set(regular)
         if not regular:
             return limit if expected else 0.0
@@ -74,21 +75,25 @@ class Linger:
 
     def _remember(self, who: str, is_prometheus: bool, now: float) -> None:
         scraper = self._known.get(who)
-        if scraper is None:
-            if len(self._known) < _MAX_SCRAPERS:
-                self._known[who] = _Scraper(now, is_prometheus=is_prometheus)
-            return
-        scraper.interval = now - scraper.seen_at
-        scraper.seen_at = now
-        scraper.visits += 1
+        if scraper is not None:
+            scraper.interval = now - scraper.seen_at
+            scraper.seen_at = now
+            scraper.visits += 1
+            scraper.is_prometheus |= is_prometheus
+        elif self._has_room(now):
+            self._known[who] = _Scraper(now, is_prometheus=is_prometheus)
+
+    def _has_room(self, now: float) -> bool:
+        """Whether there is a place for another, be it that of one who is not waited for."""
+        if len(self._known) < _MAX_SCRAPERS:
+            return True
+        passing = [who for who, each in self._known.items() if not each.is_awaited(now)]
+        if passing:
+            del self._known[min(passing, key=lambda who: self._known[who].seen_at)]
+        return bool(passing)
 
 
 def _wait_for(scraper: _Scraper) -> float:
     if scraper.interval is None:
         return MAX_LINGER_SECONDS
     return max(2 * scraper.interval, _MIN_LINGER_SECONDS)
-
-
-def _comes_again(scraper: _Scraper, now: float) -> bool:
-    """Whether it has not stayed away for much longer than it used to."""
-    return now - scraper.seen_at <= max(2 * _wait_for(scraper), MAX_LINGER_SECONDS)

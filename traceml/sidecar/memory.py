@@ -1,4 +1,4 @@
-"""What is kept of the memory of steps: peaks by kind, and the kind that is followed."""
+"""What is kept of the memory of steps: peaks by kind, the kind that is followed, retries."""
 
 import math
 from collections.abc import Mapping
@@ -9,20 +9,23 @@ from traceml.sidecar.clock import KEPT
 from traceml.wire.columns import Matrix
 
 KINDS = ("allocated", "reserved", "rss")
-FOLLOWED = ("allocated", "rss")  # over the run: the first that a rank has
+SHOWN = ("allocated", "rss")  # over the run: the first that a rank has
+TRENDS = ("floor", "rss")  # judged for growth: the floor alone where there is an allocator
 
 _COLUMNS = {
     "allocated": KEPT.index("allocated_bytes"),
     "reserved": KEPT.index("reserved_bytes"),
     "rss": KEPT.index("resident_bytes"),
+    "floor": KEPT.index("floor_bytes"),
 }
+_RETRIES = KEPT.index("allocation_retries")
 
 
 def peaks(ranks: tuple[int, ...], values: Matrix) -> dict[str, dict[int, float]]:
     """The highest of each kind by rank; kinds that nobody measured are absent."""
     found: dict[str, dict[int, float]] = {}
-    for kind, column in _COLUMNS.items():
-        highest = np.fmax.reduce(values[:, :, column], axis=0).tolist()
+    for kind in KINDS:
+        highest = np.fmax.reduce(of_kind(kind, values), axis=0).tolist()
         known = {r: peak for r, peak in zip(ranks, highest, strict=True) if math.isfinite(peak)}
         if known:
             found[kind] = known
@@ -32,6 +35,14 @@ def peaks(ranks: tuple[int, ...], values: Matrix) -> dict[str, dict[int, float]]
 def of_kind(kind: str, values: Matrix) -> Matrix:
     """Step x rank: the memory of this kind."""
     return np.asarray(values[:, :, _COLUMNS[kind]])
+
+
+def retries(ranks: tuple[int, ...], values: Matrix) -> dict[int, int]:
+    """How often each rank's allocator had to free memory and try again; ranks that never had
+    to are absent.
+    """
+    often = np.nansum(values[:, :, _RETRIES], axis=0).tolist()
+    return {rank: round(times) for rank, times in zip(ranks, often, strict=True) if times}
 
 
 def merge(into: dict[str, dict[int, float]], more: Mapping[str, Mapping[int, float]]) -> None:

@@ -1,14 +1,18 @@
 """Sentences that stand in the summary: what could not be measured, understood or kept."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated
 
 from traceml import units
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.rank import Rank
-from traceml.sidecar.refusal import INTERNAL, UnauthenticatedError
+from traceml.sidecar.refusal import INTERNAL, MalformedError, UnauthenticatedError
+from traceml.sidecar.sessions import Sessions
+from traceml.sidecar.shapes import Most
 from traceml.snapshot import Statistics
 
 MAX_NOTES = 20  # a rank that keeps sending nonsense must not fill the memory
+MAX_NOTE_LENGTH = 4096
 
 _MUCH_WAITING = 0.2  # of a step
 
@@ -23,13 +27,15 @@ ENDED_EARLY = "The run ended before its first training step was seen."
 class Notes:
     """What was noted while the ranks spoke, each sentence once."""
 
+    _said: Annotated[dict[Annotated[str, Most(MAX_NOTE_LENGTH)], None], Most(MAX_NOTES)]
+
     def __init__(self) -> None:
-        self._said: dict[str, None] = {}
+        self._said = {}
 
     def add(self, sentence: str) -> None:
         """Note it, if there is room."""
         if len(self._said) < MAX_NOTES:
-            self._said[sentence] = None
+            self._said[sentence[:MAX_NOTE_LENGTH]] = None
 
     def of_ranks(self, ranks: Mapping[int, Rank], run_state: str) -> Iterator[str]:
         """All there is to say of the ranks, or of their absence once the run is over."""
@@ -45,6 +51,26 @@ class Notes:
                 )
 
 
+def session_notes(sessions: Sessions) -> Iterator[str]:
+    """Processes that trained on and whose steps are not in the figures."""
+    contested, left_behind = sorted(sessions.contested), sorted(sessions.left_behind)
+    if contested:
+        lost = sum(sessions.ranks[number].lost("superseded") for number in contested)
+        yield (
+            f"More than one process reported as rank {_listed(contested)} at the same time, as two "
+            "trainings under one run do: the figures hold the steps of the process that came last, "
+            f"and {lost} records of others were dropped. Start each training with a `traceml run` "
+            "of its own; the processes of one training need a RANK each"
+        )
+    if left_behind:
+        lost = sum(sessions.ranks[number].lost("late") for number in left_behind)
+        yield (
+            f"Rank {_listed(left_behind)} trained on in a process from before another rank was "
+            f"started again: its steps can't be matched with the others', and {lost} records of it "
+            "were dropped. If these are two trainings, start each with a `traceml run` of its own"
+        )
+
+
 def policy_notes(policy: Mapping[str, float]) -> Iterator[str]:
     """By what other measure than the usual one the run is judged."""
     if policy:
@@ -58,6 +84,8 @@ def service_notes(
     """What the sidecar itself could not do."""
     if refused.get(INTERNAL):
         yield f"{refused[INTERNAL]} requests failed inside the sidecar; sidecar.log says why"
+    if refused.get(MalformedError.reason):
+        yield f"{refused[MalformedError.reason]} requests were nothing that a rank would send"
     if refused.get(UnauthenticatedError.reason):
         yield f"{refused[UnauthenticatedError.reason]} requests came without the right token"
     if journal_problem:
@@ -91,4 +119,8 @@ def _from_ranks(ranks: Mapping[int, Rank]) -> Iterator[str]:
         for note in rank.notes:
             said.setdefault(note, []).append(number)
     for note, by in said.items():
-        yield note if len(by) == len(ranks) else f"rank {', '.join(map(str, by))}: {note}"
+        yield note if len(by) == len(ranks) else f"rank {_listed(by)}: {note}"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,13 +1,14 @@
 """Steps that stand out, kept whole: much longer than those before, or held up by one rank."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.contest import OWN_PHASES, Contest
+from traceml.sidecar.shapes import Count, Most, RankNumber, Row, Shape, check_attributes
 from traceml.snapshot import Outlier, PhaseTime, RankStep
 from traceml.wire.columns import DURATIONS, MARKED, PHASES, TIMES, VALUES, Matrix
 
@@ -24,19 +25,28 @@ _PLACES = {phase: DURATIONS.index(f"{phase}_ns") for phase in PHASES}
 _ENDS = {phase: TIMES.index(f"{phase}_end_ns") for phase in MARKED}
 
 # number, step, length, typical length, culprit, phase, lost, ranks, their ends and times
-_Row: TypeAlias = tuple[Any, ...]
+_Row: TypeAlias = tuple[
+    Count, Count, float, float, RankNumber | None, str | None, float, tuple[RankNumber, ...],
+    Row, Annotated[Matrix, Shape(None, len(TIMES))],
+]  # fmt: skip
 
 
 @saved
 class Outliers:
     """Watches completed steps go by, and keeps the last that stood out."""
 
+    _lengths: Annotated[Matrix, Shape(COMPARED_STEPS)]
+    _seen: Count
+    _found: Count
+    _taken_at: Annotated[list[float], Most(1000)]  # in the last minute
+    _rows: Annotated[list[_Row], Most(KEPT)]
+
     def __init__(self) -> None:
         self._lengths = np.full(COMPARED_STEPS, np.nan)
         self._seen = 0
         self._found = 0
-        self._taken_at: list[float] = []  # in the last minute
-        self._rows: list[_Row] = []
+        self._taken_at = []
+        self._rows = []
         self._shown: tuple[Outlier, ...] = ()
 
     def add(self, steps: AlignedSteps, times: Matrix, compared: Contest, epoch: float) -> None:
@@ -70,6 +80,7 @@ class Outliers:
     @classmethod
     def load(cls, state: dict[str, Any]) -> "Outliers":
         """What `save` gave."""
+        check_attributes(cls, state)
         outliers = cls()
         vars(outliers).update(state)
         outliers._shown = tuple(_outlier(row) for row in outliers._rows)

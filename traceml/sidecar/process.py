@@ -10,10 +10,12 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from traceml.files import write_atomically
+import numpy.ma  # noqa: F401 (loaded by numpy at first use, when no descriptor may be left)
+
+from traceml.files import encoded, opened, write_in
 from traceml.publish.catalogue import CATALOGUE, WITHOUT_RANKS
 from traceml.publish.otlp import settings as otlp
 from traceml.publish.prometheus import Exposition
@@ -24,7 +26,10 @@ from traceml.report.writing import write_summary
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import Config, Ending
+from traceml.sidecar.descriptors import patiently, raise_limit
 from traceml.sidecar.discovery import Discovery
+from traceml.sidecar.endpoint import Endpoint
+from traceml.sidecar.handover import offered
 from traceml.sidecar.host import HostSampler
 from traceml.sidecar.http import Server, app
 from traceml.sidecar.ingest import Ingest
@@ -35,7 +40,9 @@ from traceml.sidecar.listen import address
 from traceml.sidecar.rebuild import ANNOUNCEMENT
 from traceml.sidecar.recovery import FOLDER, recover
 from traceml.sidecar.refusal import RefusedError
+from traceml.sidecar.steady import SteadyClock
 from traceml.sidecar.timeline import turned
+from traceml.signals import NO_CONCERN_OF_A_SIDECAR, SENT_TO_JOBS, TO_STOP
 from traceml.snapshot import Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import left
@@ -88,17 +95,19 @@ class Sidecar:
         self._discovery = Discovery(config.sd_file)
         self._linger = Linger()
         self._latest: Snapshot | None = None
+        self._is_announced = False
         self._has_launcher = False
         self._exporting: Exporting | None = None
         self._catalogue = CATALOGUE if config.rank_metrics else WITHOUT_RANKS
         self._exposition = Exposition(self._catalogue)
-        self._web = Server(app(self._exposition, self._linger, self._make_way))
+        self._web = Server(app(self._exposition, self._linger))
 
     async def serve(self, front: Front, control: asyncio.StreamReader | None = None) -> None:
         """Work until the run has ended and its last values were read.
 
         `control` is the launcher's voice. Without one the run ends by SIGTERM or SIGINT.
         """
+        raise_limit()
         try:
             await self._serve(front, control)
         finally:
@@ -113,39 +122,44 @@ class Sidecar:
         folder, limit = self._config.directory / FOLDER, self._config.journal_max_bytes
         self._ledger = Ledger(collector, Journal(folder, limit, collector.run))
         ingest = Ingest(self._ledger, collector, self._access, self._picture)
-        endpoint = ingest.bind(self._config.endpoint)
+        endpoint = Endpoint(ingest.new_server, self._access)
+        reachable = endpoint.bind(self._config.endpoint)
         await self._ledger.open()
         keeper = self._start(self._ledger.keep())
         await self._ledger.tell(pb.Entry(started=self._started()))
-        await ingest.start()
+        await endpoint.start()
         answering = self._start(asyncio.to_thread(self._web.answer, self._listener))
-        workers = [self._start(self._watch()), self._start(self._sample())]
-        workers.append(self._start(self._export()))
+        parts = (self._watch(), self._sample(), self._export(), endpoint.keep_reachable())
+        workers = [self._start(part) for part in parts]
         if control is not None:
             workers.append(self._start(self._listen(control)))
-        self._announce(endpoint)
+        self._reachable = reachable
+        self._announce()
+        log.info("run %s reports to %s", self._config.run.name, reachable)
         gc.freeze()  # a full collection of all that was imported would hold up a scrape
-        front.ready(endpoint)
+        front.ready(reachable)
         ending = await self._ending
         for worker in workers:
             worker.cancel()
-        await self._take_left()
+        await self._take_last()
         await self._tell_turn(collector.snapshot(with_course=False))
         ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
         await self._ledger.tell(pb.Entry(ended=ended))
-        await ingest.stop()
+        await endpoint.stop()
         keeper.cancel()
         await self._ledger.close()
         final = self._picture()
         self._show(final)
-        front.finished(Final(final, self._write(final)))
+        front.finished(Final(final, await self._keep(final)))
         log.info("run %s: %s", self._config.run.name, ending.state)
         await self._flush()
         patience = self._patience()
         if patience:
             front.lingers(patience)
-            await self._linger.wait(patience)
-        self._discovery.withdraw()
+            async with offered(self._listener.getsockname()[1], self._make_way):
+                await self._linger.wait(patience)
+        with suppress(OSError):
+            await patiently(lambda: asyncio.to_thread(self._discovery.withdraw))
         self._web.should_exit = True  # lets the last scrape have its answer
         await answering
 
@@ -154,6 +168,7 @@ class Sidecar:
         recovered = recover(self._config.directory / FOLDER, self._config.run)
         collector = recovered.collector
         assert collector is not None
+        collector.clock = self._clock = SteadyClock(recovered.until)
         if recovered.until:
             log.info("went on after %d entries of the journal", recovered.entries)
         for problem in recovered.problems:
@@ -172,7 +187,9 @@ class Sidecar:
         def work() -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody asks any more
                 while True:
-                    loop.call_soon_threadsafe(samples.put_nowait, self._host.sample())
+                    sample = self._host.look()
+                    if sample is not None:
+                        loop.call_soon_threadsafe(samples.put_nowait, sample)
                     time.sleep(max(self._config.interval_seconds, _SAMPLE_SECONDS))
 
         threading.Thread(target=work, name="host", daemon=True).start()
@@ -189,7 +206,9 @@ class Sidecar:
                 log.warning("was stopped for %.1f s", late)
                 self._collector.forgive(late)
             slept = now
-            await self._take_left()
+            self._announce()
+            with suppress(OSError):  # the next time, then
+                await self._take_left()
             for rank in self._collector.overdue():
                 log.info("the others went on without rank %d", rank)
                 await self._ledger.tell(pb.Entry(excused=pb.Excused(rank=rank)))
@@ -211,6 +230,7 @@ class Sidecar:
 
     def _picture(self, *, with_course: bool = True) -> Snapshot:
         snapshot = self._collector.snapshot(with_course=with_course)
+        snapshot = replace(snapshot, clock_shift_seconds=self._clock.shift_seconds())
         return snapshot if self._exporting is None else self._exporting.told(snapshot)
 
     async def _export(self) -> None:
@@ -244,9 +264,17 @@ class Sidecar:
         if self._exporting is not None:
             await asyncio.to_thread(self._exporting.finish, _FLUSH_SECONDS)
 
+    async def _take_last(self) -> None:
+        """Take what ranks have left at the end, after which nobody will."""
+        try:
+            await patiently(self._take_left)
+        except OSError as error:
+            log.warning("cannot take what ranks have left: %s", error)
+
     async def _take_left(self) -> None:
         """Take what ranks have left that ended while nobody answered."""
-        for file, entries in left(self._config.endpoint, self._collector.run.started_at):
+        since = self._collector.run.started_at + min(self._clock.shift_seconds(), 0.0)
+        for file, entries in left(self._config.endpoint, since):
             for entry in entries:
                 with suppress(RefusedError):
                     await self._ledger.tell(entry)
@@ -268,16 +296,19 @@ class Sidecar:
             await asyncio.sleep(0.5)
         self._end(Ending("interrupted", None))
 
-    def _write(self, final: Snapshot) -> str:
+    async def _keep(self, final: Snapshot) -> str:
         """Write what is kept of the run; returns what went wrong."""
         try:
-            write_summary(final, self._config.directory)
-            if self._config.textfile_dir is not None:
-                write_textfile(final, self._config.textfile_dir, self._catalogue)
+            await patiently(lambda: asyncio.to_thread(self._write, final))
         except OSError as error:
             log.warning("cannot write what is kept of the run: %s", error)
             return str(error)
         return ""
+
+    def _write(self, final: Snapshot) -> None:
+        write_summary(final, self._config.directory)
+        if self._config.textfile_dir is not None:
+            write_textfile(final, self._config.textfile_dir, self._catalogue)
 
     def _patience(self) -> float:
         limit = self._config.linger_seconds
@@ -288,7 +319,8 @@ class Sidecar:
         )
 
     def _make_way(self) -> None:
-        self._discovery.withdraw()  # before the other run can announce itself there
+        with suppress(OSError):
+            self._discovery.withdraw()  # before the other run can announce itself there
         self._linger.leave()
 
     def _start(self, work: Any) -> "asyncio.Task[None]":
@@ -303,9 +335,14 @@ class Sidecar:
             self._ending.set_exception(error)
 
     def _handle_signals(self) -> None:
+        """All processes of a job may be sent what is meant for the training."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+        for number in NO_CONCERN_OF_A_SIDECAR:
+            signal.signal(number, signal.SIG_IGN)
+        for number in TO_STOP:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+                loop.add_signal_handler(number, self._stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT_TO_JOBS)  # a launcher's are held
 
     def _stop(self) -> None:
         if self._ending.done():
@@ -318,17 +355,22 @@ class Sidecar:
         if not self._ending.done():
             self._ending.set_result(ending)
 
-    def _announce(self, endpoint: str) -> None:
+    def _write_announcement(self, text: str) -> None:
+        with opened(self._config.directory) as folder:
+            write_in(folder, ANNOUNCEMENT, encoded(text))
+
+    def _announce(self) -> None:
+        """Say where the run is served, until that could be written."""
+        if self._is_announced:
+            return
         host, port = self._listener.getsockname()[:2]
         description = {
             "pid": os.getpid(),
             "run": self._config.run.name,
-            "endpoint": endpoint,
+            "endpoint": self._reachable,
             "metrics": f"http://{address(host, port)}/metrics",
         }
+        is_published = self._discovery.publish(host, port)
         with suppress(OSError):  # a full disk costs this file, not the run
-            write_atomically(
-                self._config.directory / ANNOUNCEMENT, json.dumps(description, indent=2) + "\n"
-            )
-        self._discovery.publish(host, port)
-        log.info("run %s: %s", self._config.run.name, description)
+            self._write_announcement(json.dumps(description, indent=2) + "\n")
+            self._is_announced = is_published

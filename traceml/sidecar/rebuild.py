@@ -1,17 +1,19 @@
 """A run's last Snapshot, made by somebody else than its sidecar: from what its folder holds."""
 
-import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from traceml.files import Folder, limits, opened, parse_json, read_in
 from traceml.sidecar.checkpoint import capture, pack
 from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.journal import Journal, is_written
 from traceml.sidecar.notes import ENDED_EARLY, NOTHING_SEEN
 from traceml.sidecar.recovery import FOLDER, Recovered, recover
-from traceml.sidecar.refusal import RefusedError
+from traceml.sidecar.replay import replay
 from traceml.snapshot import Coverage, Snapshot
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.left import left
@@ -30,22 +32,38 @@ def conclude(config: Config, ending: Ending) -> Snapshot:
         collector.note(f"The journal could not be read whole: {problem}")
     _take_left(recovered, config.endpoint)
     ended = pb.Ended(state=ending.state, exit_code=ending.exit_code)
-    collector.apply(pb.Entry(at=time.time(), ended=ended))
+    now = max(time.time(), recovered.until)  # the system's clock may have been set back
+    collector.apply(pb.Entry(at=now, ended=ended))
     journal = Journal(folder, config.journal_max_bytes, collector.run)
-    journal.begin(pack(capture({"at": time.time(), "collector": collector.save()})))
+    journal.begin(pack(capture({"at": now, "collector": collector.save()})))
     return collector.snapshot()
 
 
-def rebuild(directory: Path) -> Snapshot | None:
-    """The run in this folder, running, finished or crashed; None if nothing tells of it."""
-    folder = directory / FOLDER
-    is_live = is_written(folder)
-    recovered = recover(folder, run=None)
+def rebuild(directory: Folder) -> Snapshot | None:
+    """The run in this folder, running, finished or crashed; None if nothing tells of it.
+
+    The folder may be anybody's, so figures that nothing can be computed of are as good as none.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return _rebuilt(directory)
+    except OSError:
+        raise
+    except Exception:
+        return None
+
+
+def _rebuilt(directory: Folder) -> Snapshot | None:
+    with directory.inside(FOLDER) as journal:
+        is_live = is_written(journal)
+        recovered = recover(journal, run=None)
     collector = recovered.collector
     if collector is None:
         return None
     if not is_live:
-        _take_left(recovered, _endpoint(directory))
+        if directory.is_own:  # what a stranger's names elsewhere is nothing to us
+            with suppress(OSError):  # no descriptor to read it by
+                _take_left(recovered, _endpoint(directory))
         collector.clock = lambda: recovered.until
     is_whole = collector.has_ended and not recovered.damaged_bytes and not recovered.torn_bytes
     if not collector.has_ended and not is_live:
@@ -78,7 +96,8 @@ def unfinished(directory: Path) -> Unfinished | None:
     is_recent = time.time() - recovered.until <= RESUME_SECONDS
     if collector is None or not collector.is_unfinished or not is_recent:
         return None
-    endpoint = _endpoint(directory)
+    with opened(directory) as run:
+        endpoint = _endpoint(run)
     if not Path(endpoint.removeprefix("unix://")).parent.is_dir():
         endpoint = ""
     return Unfinished(directory, endpoint, collector.snapshot().steps.completed)
@@ -98,17 +117,18 @@ def _take_left(recovered: Recovered, endpoint: str) -> None:
     collector = recovered.collector
     assert collector is not None
     for file, entries in left(endpoint, collector.run.started_at):
-        recovered.until = max(recovered.until, file.stat().st_mtime)
+        with suppress(FileNotFoundError):  # somebody else took it meanwhile
+            recovered.until = max(recovered.until, file.lstat().st_mtime)
         for entry in entries:
             entry.at = recovered.until
-            with suppress(RefusedError):
-                collector.apply(entry)
+            replay(collector, entry)
 
 
-def _endpoint(directory: Path) -> str:
+def _endpoint(directory: Folder) -> str:
     """Where the run's ranks may have left something; as good as nowhere if nobody says."""
     try:
-        announced = json.loads((directory / ANNOUNCEMENT).read_text(encoding="utf-8"))
-        return str(announced["endpoint"])
+        data = read_in(directory, ANNOUNCEMENT, limits.ANNOUNCEMENT_BYTES)
+        announced = parse_json(data, limits.ANNOUNCEMENT_VALUES)["endpoint"]
+        return announced if isinstance(announced, str) else ""
     except (OSError, ValueError, LookupError, TypeError):
         return ""

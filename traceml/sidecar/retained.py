@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from traceml.files import Folder, opened
 from traceml.report.rows import StepRow
 from traceml.sidecar.align import AlignedSteps
 from traceml.sidecar.clock import KEPT, on_one_clock
 from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
-from traceml.sidecar.journal import numbers, path_of
-from traceml.sidecar.recovery import Recovered, entries_of, read_checkpoint
-from traceml.sidecar.refusal import RefusedError, UnknownSessionError
+from traceml.sidecar.recovery import Recovered, entries_from, read_checkpoint
+from traceml.sidecar.refusal import UnknownSessionError
+from traceml.sidecar.replay import replay
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import VALUES
 from traceml.wire.tags import Tag
@@ -34,9 +35,29 @@ class Retained:
 class _Aligning(Collector):
     """Aligns what the ranks tell, and keeps what is complete instead of counting it."""
 
-    def __init__(self, run: RunIdentity) -> None:
+    def __init__(self, run: RunIdentity, known: dict[str, pb.Entry], retained: Retained) -> None:
         super().__init__(run)
         self.completed: list[AlignedSteps] = []
+        self._known = known  # what processes would say whose hello may be gone, by session
+        self._retained = retained
+        self._at = 0.0  # the time of what is checked
+
+    def check(self, entry: pb.Entry) -> None:
+        """Check what the journal holds, as a collector does."""
+        self._at = entry.at
+        super().check(entry)
+
+    def check_session(self, session: str) -> None:
+        """Let a process speak whose hello was in a segment that is gone, if it is known."""
+        try:
+            super().check_session(session)
+        except UnknownSessionError:
+            if session not in self._known:
+                self._retained.unknown += 1
+                raise
+            hello = self._known[session]
+            hello.at = self._at
+            self.apply(hello)
 
     @property
     def attempt(self) -> tuple[int, int]:
@@ -46,41 +67,32 @@ class _Aligning(Collector):
         self.completed += parts
 
 
-def retained_rows(folder: Path, retained: Retained, last: int | None = None) -> Iterator[StepRow]:
+def retained_rows(journal: Path, retained: Retained, last: int | None = None) -> Iterator[StepRow]:
     """The steps in order, each rank's in turn; the `last` ones alone if that is asked for."""
-    found = _aligned(folder, retained)
-    for attempt, steps in found if last is None else _last(found, last):
-        yield from _rows(attempt, steps)
+    try:
+        with opened(journal) as folder:
+            found = _aligned(folder, retained)
+            for attempt, steps in found if last is None else _last(found, last):
+                yield from _rows(attempt, steps)
+    except OSError as error:
+        retained.problems.append(f"its folder is not readable: {error.strerror}")
 
 
-def _aligned(folder: Path, retained: Retained) -> Iterator[tuple[int, AlignedSteps]]:
+def _aligned(folder: Folder, retained: Retained) -> Iterator[tuple[int, AlignedSteps]]:
     recovered = Recovered()
     read_checkpoint(folder, recovered)
     known = _hellos(recovered.collector)
-    collector = _Aligning(recovered.collector.run if recovered.collector else _NOBODY)
+    run = recovered.collector.run if recovered.collector else _NOBODY
+    collector = _Aligning(run, known, retained)
     attempts: dict[tuple[int, int], int] = {}
-    for number in numbers(folder, "segment"):
-        for entry in entries_of(path_of(folder, number, "segment"), recovered):
-            _apply(collector, entry, known, retained)
-            for steps in collector.completed:
-                yield attempts.setdefault(collector.attempt, len(attempts)), steps
-            collector.completed.clear()
+    for entry in entries_from(folder, 0, recovered):
+        unknown = retained.unknown
+        if not replay(collector, entry) and retained.unknown == unknown:
+            recovered.refuse(entry)
+        for steps in collector.completed:
+            yield attempts.setdefault(collector.attempt, len(attempts)), steps
+        collector.completed.clear()
     retained.problems += recovered.problems
-
-
-def _apply(
-    collector: _Aligning, entry: pb.Entry, known: dict[str, pb.Entry], retained: Retained
-) -> None:
-    try:
-        collector.apply(entry)
-    except UnknownSessionError:  # its hello was in a segment that is gone
-        if entry.push.session not in known:
-            retained.unknown += 1
-            return
-        collector.apply(known[entry.push.session])
-        collector.apply(entry)
-    except RefusedError:  # as it was when it was told
-        return
 
 
 def _hellos(collector: Collector | None) -> dict[str, pb.Entry]:

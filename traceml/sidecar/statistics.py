@@ -21,7 +21,7 @@ _NS = 1e9
 
 NOTHING = Statistics(
     steps=0, step=None, phases={}, ranks={}, lengths=None, on_device_ratio=0.0, memory_peaks={},
-    memory={},
+    memory={}, allocation_retries={},
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class Scope:
     tally: Tally
     on_device: int  # steps
     memory_peaks: Mapping[str, Mapping[int, float]]
+    allocation_retries: Mapping[int, int]  # by rank, those that had to
 
 
 def capped_mean(values: Matrix) -> Matrix:
@@ -65,8 +66,9 @@ def spread(values: Mapping[int, float]) -> Spread | None:
 def statistics(scope: Scope) -> Statistics:
     """The statistics of a scope."""
     tally, accounts = scope.tally, scope.tally.accounts()
+    is_alone = len(scope.ranks) == 1
     times = {
-        rank: _rank_times(group, row, accounts[rank])
+        rank: _rank_times(group, row, accounts[rank], is_alone)
         for rank, group, row in zip(
             scope.ranks, scope.groups, (scope.means_ns / _NS).tolist(), strict=True
         )
@@ -87,6 +89,7 @@ def statistics(scope: Scope) -> Statistics:
             for kind, peaks in scope.memory_peaks.items()
             if (over := spread(peaks)) is not None
         },
+        allocation_retries=scope.allocation_retries,
     )
 
 
@@ -106,23 +109,31 @@ def _seconds(ns: float) -> float | None:
     return float(ns) / _NS if np.isfinite(ns) else None
 
 
-def _rank_times(group: str, row: list[float], account: Account) -> RankTimes:
+def _rank_times(group: str, row: list[float], account: Account, is_alone: bool) -> RankTimes:
     phases = {
         phase: seconds
         for phase, seconds in zip(PHASES, row[1:], strict=True)
         if math.isfinite(seconds)
     }
-    own = sum([seconds for phase, seconds in phases.items() if phase != "collective_wait"])
+    waited = phases.get("collective_wait")
+    idle = account.idle_ratio
     return RankTimes(
         step_seconds=row[0],
-        own_seconds=own if "backward" in phases else None,
+        own_seconds=_own(phases) if is_alone or waited is not None else None,
         phases=phases,
         group=group,
         late_ratio=account.late_ratio,
         lost_seconds=account.lost_seconds,
         led_ratio=account.led_ratio,
         elements=account.elements,
+        wait_seconds={p: share * (waited or 0.0) for p, share in account.wait_shares.items()},
+        idle_seconds=None if idle is None else idle * row[0],
     )
+
+
+def _own(phases: Mapping[str, float]) -> float | None:
+    own = sum([seconds for phase, seconds in phases.items() if phase != "collective_wait"])
+    return own if "backward" in phases else None
 
 
 def _phase_spreads(times: Mapping[int, RankTimes], typical: float) -> dict[str, PhaseSpread]:

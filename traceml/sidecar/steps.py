@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 
@@ -10,10 +11,11 @@ from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import on_one_clock
 from traceml.sidecar.course import Course
 from traceml.sidecar.outliers import Outliers
+from traceml.sidecar.shapes import Count, Shape
 from traceml.sidecar.whole import WholeRun
 from traceml.sidecar.window import Window
 from traceml.snapshot import MemoryTrend, Outlier, Statistics, StepHistogram, Steps
-from traceml.wire.columns import TIMES, VALUES
+from traceml.wire.columns import TIMES, VALUES, Integers
 from traceml.wire.tags import Tag
 
 _END = VALUES.index("end_ns")
@@ -24,17 +26,32 @@ HISTOGRAM_BOUNDS_SECONDS = tuple(0.001 * 2**power for power in range(20))  # 1 m
 class StepBook:
     """Keeps both scopes and the counts, from one stream of completed steps."""
 
+    _window: Window
+    _whole: WholeRun
+    _course: Course
+    _outliers: Outliers
+    _completed: Count
+    _excluded: Counter[str]
+    _last_at: float | None
+    _last_end_ns: float  # the same by the ranks' own clock
+    _counts: Annotated[Integers, Shape(len(HISTOGRAM_BOUNDS_SECONDS) + 1)]
+    _sum_ns: float
+
     def __init__(self) -> None:
         self._window = Window()
         self._whole = WholeRun()
         self._course = Course()
         self._outliers = Outliers()
         self._completed = 0
-        self._excluded: Counter[str] = Counter({tag.label: 0 for tag in Tag})
-        self._last_at: float | None = None
-        self._last_end_ns = 0.0  # the same by the ranks' own clock
+        self._excluded = Counter({tag.label: 0 for tag in Tag})
+        self._last_at = None
+        self._last_end_ns = 0.0
         self._counts = np.zeros(len(HISTOGRAM_BOUNDS_SECONDS) + 1, dtype=np.int64)
         self._sum_ns = 0.0
+
+    def is_sound(self) -> bool:
+        """Whether every tag is counted."""
+        return self._excluded.keys() >= {tag.label for tag in Tag}
 
     def add(self, steps: AlignedSteps, groups: Mapping[int, str], now: float) -> None:
         """Take completed steps; tagged ones are counted and left out of the statistics.

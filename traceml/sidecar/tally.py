@@ -4,12 +4,14 @@ Added one step after the other, so that it does not matter in which parts they c
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.contest import OWN_PHASES, Contest
+from traceml.sidecar.places import WIDTH, idle_ratio, wait_shares
+from traceml.sidecar.shapes import ByRank, Count, Row, Shape, is_numbered
 from traceml.wire.columns import Integers, Matrix
 
 _WEIGHT, _LATE, _LOST = range(3)
@@ -19,6 +21,8 @@ _add_at: Any = np.add.at  # its types know of no index in several dimensions
 @saved
 class Moments:
     """Two quantities that may explain each other: count, sums, squares and products."""
+
+    _sums: Annotated[Matrix, Shape(6)]
 
     def __init__(self) -> None:
         self._sums = np.zeros(6)
@@ -50,29 +54,47 @@ class Account:
     lost_seconds: dict[str, float]  # that the others waited for it, by where it was slow
     led_ratio: float  # of the steps: those in which they waited for it
     elements: float | None  # the mean size of its batches
+    wait_shares: dict[str, float]  # by place: of its waiting
+    idle_ratio: float | None  # of its steps: what its device idled
 
 
 @saved
 class Tally:
     """Per rank: where its excess was, whether it was late with it, what it cost, how often."""
 
+    steps: Count
+    _columns: ByRank
+    _phases: Annotated[Matrix, Shape(None, 3, len(OWN_PHASES))]
+    _led: Row
+    _elements: Annotated[Matrix, Shape(None, 2)]
+    _parts: Annotated[Matrix, Shape(None, 2, WIDTH)]  # how often known, and the sums
+    length_by_batch: Moments
+    imbalance_by_batch: Moments
+
     def __init__(self) -> None:
         self.steps = 0
-        self._columns: dict[int, int] = {}
+        self._columns = {}
         self._phases = np.zeros((0, 3, len(OWN_PHASES)))
         self._led = np.zeros(0)
         self._elements = np.zeros((0, 2))
+        self._parts = np.zeros((0, 2, WIDTH))
         self.length_by_batch = Moments()
         self.imbalance_by_batch = Moments()
 
-    def add(self, ranks: tuple[int, ...], steps: Contest, elements: Matrix) -> None:
-        """Take steps; `elements` is step x rank."""
+    def is_sound(self) -> bool:
+        """Whether every rank has its row."""
+        of_ranks = (self._phases, self._led, self._elements, self._parts)
+        return is_numbered(self._columns) and {len(self._columns)} == set(map(len, of_ranks))
+
+    def add(self, ranks: tuple[int, ...], steps: Contest, elements: Matrix, parts: Matrix) -> None:
+        """Take steps; `elements` is step x rank, `parts` (see `places`) has a third axis."""
         columns = np.array([self._columns.setdefault(r, len(self._columns)) for r in ranks])
         self._grow()
         self.steps += len(steps.length)
         self._add_phases(columns, steps)
         _add(self._elements[:, 0], columns, np.isfinite(elements))
         _add(self._elements[:, 1], columns, np.nan_to_num(elements))
+        _add(self._parts, columns, np.stack((np.isfinite(parts), np.nan_to_num(parts)), axis=2))
         self.length_by_batch.add(elements.max(axis=1), steps.length)
         if len(ranks) > 1:
             work, size = _apart(steps.own), _apart(elements)
@@ -84,7 +106,8 @@ class Tally:
             late = (self._phases[:, _LATE] / self._phases[:, _WEIGHT]).tolist()
         lost = (self._phases[:, _LOST] / 1e9).tolist()
         led = (self._led / max(self.steps, 1)).tolist()
-        rows = zip(self._columns, late, lost, led, self._elements.tolist(), strict=True)
+        elements, parts = self._elements.tolist(), self._parts.tolist()
+        rows = zip(self._columns, late, lost, led, elements, parts, strict=True)
         return {
             rank: Account(
                 {
@@ -95,8 +118,10 @@ class Tally:
                 dict(zip(OWN_PHASES, seconds, strict=True)),
                 share,
                 total / count if count else None,
+                wait_shares(*sums),
+                idle_ratio(*sums),
             )
-            for rank, ratios, seconds, share, (count, total) in rows
+            for rank, ratios, seconds, share, (count, total), sums in rows
         }
 
     def _add_phases(self, columns: Integers, steps: Contest) -> None:
@@ -113,6 +138,7 @@ class Tally:
             self._phases = np.pad(self._phases, ((0, more), (0, 0), (0, 0)))
             self._led = np.pad(self._led, (0, more))
             self._elements = np.pad(self._elements, ((0, more), (0, 0)))
+            self._parts = np.pad(self._parts, ((0, more), (0, 0), (0, 0)))
 
 
 def _add(sums: Matrix, columns: Integers, steps: Matrix) -> None:

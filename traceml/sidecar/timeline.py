@@ -4,8 +4,11 @@ Somebody has to look to know, and looks when it suits: so whoever has looked tel
 was seen as an entry of the journal, and this is made of such entries alone.
 """
 
+from typing import Annotated
+
 from traceml.diagnosis.finding import STEP_TIME
 from traceml.sidecar.checkpoint import saved
+from traceml.sidecar.shapes import Most, RankNumber, Text
 from traceml.snapshot import Snapshot, Turn
 from traceml.wire import telemetry_pb2 as pb
 
@@ -16,8 +19,10 @@ MAX_TURNS = 200  # the last ones are kept
 class Timeline:
     """The primary finding on the latest steps, and since when it is that one."""
 
+    _seen: Annotated[list[tuple[float, Text, Text, RankNumber | None, Text]], Most(MAX_TURNS)]
+
     def __init__(self) -> None:
-        self._seen: list[tuple[float, str, str, int | None, str]] = []
+        self._seen = []
 
     def add(self, diagnosed: pb.Diagnosed, at: float) -> None:
         """Take what was seen."""

@@ -4,14 +4,18 @@ Each rank and duration has buckets 1/16 of an octave wide. Counts give quantiles
 to within 4 %; sums make means exact but for the one bucket where the cap lies.
 """
 
+from collections import Counter
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import KEPT
 from traceml.sidecar.contest import Contest, Flags, contest
-from traceml.sidecar.memory import FOLLOWED, merge, of_kind, peaks
+from traceml.sidecar.memory import KINDS, TRENDS, merge, of_kind, peaks, retries
+from traceml.sidecar.places import parts
+from traceml.sidecar.shapes import ByRank, Count, RankNumber, Shape, Text, is_numbered
 from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, statistics
 from traceml.sidecar.tally import Tally
 from traceml.sidecar.trend import Trend
@@ -36,9 +40,19 @@ def bucket_of(values: Matrix) -> Integers:
 class Sketch:
     """Counts and sums per bucket for `rows` independent streams."""
 
+    _counts: Annotated[Integers, Shape(None, BUCKETS)]
+    _sums: Annotated[Matrix, Shape(None, BUCKETS)]
+
     def __init__(self, rows: int = 0) -> None:
         self._counts = np.zeros((rows, BUCKETS), dtype=np.int64)
         self._sums = np.zeros((rows, BUCKETS))
+
+    def is_sound(self) -> bool:
+        """Whether all streams have both."""
+        return len(self._counts) == len(self._sums)
+
+    def __len__(self) -> int:
+        return len(self._counts)
 
     def grow(self, rows: int) -> None:
         """Make room for more streams."""
@@ -98,16 +112,36 @@ def _bucket_at(cumulated: Integers, quantile: float) -> Integers:
 class WholeRun:
     """Statistics of every completed step since the run began, tagged ones left out."""
 
+    _columns: ByRank
+    _groups: dict[RankNumber, Text]
+    _durations: Sketch
+    _steps: Sketch  # length, exchange and imbalance
+    _longest_ns: float
+    _on_device: Count
+    _tally: Tally
+    _peaks: dict[str, dict[RankNumber, float]]
+    _retries: Counter[RankNumber]
+    _trends: dict[str, Trend]
+
     def __init__(self) -> None:
-        self._columns: dict[int, int] = {}
-        self._groups: dict[int, str] = {}
+        self._columns = {}
+        self._groups = {}
         self._durations = Sketch()
-        self._steps = Sketch(3)  # length, exchange and imbalance
+        self._steps = Sketch(3)
         self._longest_ns = 0.0
         self._on_device = 0
         self._tally = Tally()
-        self._peaks: dict[str, dict[int, float]] = {}
-        self._trends = {kind: Trend() for kind in FOLLOWED}
+        self._peaks = {}
+        self._retries = Counter()
+        self._trends = {kind: Trend() for kind in TRENDS}
+
+    def is_sound(self) -> bool:
+        """Whether every rank has its rows."""
+        rows = (len(self._durations), len(self._steps))
+        is_whole = rows == (len(self._columns) * len(DURATIONS), 3)
+        same_ranks = self._groups.keys() == self._columns.keys()
+        kinds = tuple(self._trends) == TRENDS and self._peaks.keys() <= set(KINDS)
+        return is_whole and same_ranks and kinds and is_numbered(self._columns)
 
     def add(
         self, ranks: tuple[int, ...], groups: tuple[str, ...], values: Matrix, on_device: Flags
@@ -123,8 +157,9 @@ class WholeRun:
         self._steps.add(np.arange(3), np.stack(figures, axis=1))
         self._longest_ns = max(self._longest_ns, float(compared.length.max()))
         self._on_device += int(on_device.sum())
-        self._tally.add(ranks, compared, values[:, :, _ELEMENTS])
+        self._tally.add(ranks, compared, values[:, :, _ELEMENTS], parts(values, on_device))
         merge(self._peaks, peaks(ranks, values))
+        self._retries.update(retries(ranks, values))
         for kind, trend in self._trends.items():
             trend.add(ranks, of_kind(kind, values))
         return compared
@@ -145,6 +180,7 @@ class WholeRun:
                 tally=self._tally,
                 on_device=self._on_device,
                 memory_peaks={kind: dict(by_rank) for kind, by_rank in self._peaks.items()},
+                allocation_retries=dict(self._retries),
             )
         )
 
@@ -160,8 +196,9 @@ class WholeRun:
         return self._steps.histogram(0)
 
     def memory_trends(self) -> dict[int, MemoryTrend]:
-        """How each rank's memory went over the run."""
-        found: dict[int, MemoryTrend] = {}
-        for kind in reversed(FOLLOWED):
-            found.update(self._trends[kind].trends())
-        return found
+        """How each rank's memory went over the run. Of a rank with a device, never its resident
+        set, which is of other memory than its peaks and its limit.
+        """
+        floors, resident = (self._trends[kind].trends() for kind in TRENDS)
+        on_device = self._peaks.get("allocated", {})
+        return {rank: of for rank, of in resident.items() if rank not in on_device} | floors

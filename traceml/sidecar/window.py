@@ -1,13 +1,16 @@
 """The last completed steps, tagged ones left out: what live views and alerts look at."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from traceml.sidecar.checkpoint import saved
 from traceml.sidecar.clock import KEPT
 from traceml.sidecar.contest import Contest, Flags, contest
-from traceml.sidecar.memory import peaks
+from traceml.sidecar.memory import peaks, retries
+from traceml.sidecar.places import parts
+from traceml.sidecar.shapes import Count, RankNumber, Shape, Text, Within
 from traceml.sidecar.statistics import CAP_QUANTILE, NOTHING, Scope, capped_mean, statistics
 from traceml.sidecar.tally import Tally
 from traceml.snapshot import Statistics
@@ -22,9 +25,21 @@ _ELEMENTS = KEPT.index("elements")
 class Window:
     """A ring of step x rank x KEPT for one set of ranks."""
 
+    _length: Annotated[int, Within(1, WINDOW_STEPS)]
+    _ranks: tuple[RankNumber, ...]
+    _groups: tuple[Text, ...]
+    _ring: Annotated[Matrix, Shape(None, None, len(KEPT))]
+    _on_device: Annotated[Flags, Shape(None)]
+    _written: Count
+
     def __init__(self, length: int = WINDOW_STEPS) -> None:
         self._length = length
         self._clear((), ())
+
+    def is_sound(self) -> bool:
+        """Whether every rank has its column, and every step its place."""
+        columns = {len(self._ranks), len(self._groups), self._ring.shape[1]}
+        return len(columns) == 1 and {self._length} == {len(self._ring), len(self._on_device)}
 
     def add(
         self, ranks: tuple[int, ...], groups: tuple[str, ...], values: Matrix, on_device: Flags
@@ -54,7 +69,7 @@ class Window:
 
     def _statistics(self, held: Matrix, compared: Contest, on_device: Flags) -> Statistics:
         tally = Tally()
-        tally.add(self._ranks, compared, held[:, :, _ELEMENTS])
+        tally.add(self._ranks, compared, held[:, :, _ELEMENTS], parts(held, on_device))
         ordered = np.sort(compared.length)
         return statistics(
             Scope(
@@ -67,6 +82,7 @@ class Window:
                 tally=tally,
                 on_device=int(on_device.sum()),
                 memory_peaks=peaks(self._ranks, held),
+                allocation_retries=retries(self._ranks, held),
             )
         )
 
