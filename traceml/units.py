@@ -35,6 +35,11 @@ def bytes_(value: float | None) -> str:
     return f"{value:.0f} B"
 
 
+def hertz(value: float) -> str:
+    """A clock of a processor."""
+    return f"{_digits(value / 1e9)} GHz" if value >= 0.9995e9 else f"{value / 1e6:.0f} MHz"
+
+
 def ratio(value: float | None) -> str:
     """A ratio as a percentage; from tenfold on as a multiple."""
     if value is None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from tests.builders import run_of
 from tests.cli.test_errors import assert_one_line
 from tests.launching import Launcher, eventually
 from tests.ranks import Rank
+from tests.strangers import STRANGE_FILES
+from traceml.cli.main import main
+from traceml.files import limits
 from traceml.report.writing import write_summary
 
 
@@ -107,3 +111,62 @@ def test_a_terminal_that_lacks_a_character_shows_the_rest(launcher: Launcher, lo
 def test_a_folder_that_is_none(launcher: Launcher, named: str) -> None:
     (launcher.folder / "file").touch()
     assert_one_line(launcher.call("list", named), 2, f"no such folder: {named}")
+
+
+def test_a_folder_of_more_runs_than_anybody_has_is_shown_in_part(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(8):
+        (logs / f"run-{number}" / "journal").mkdir(parents=True)
+    monkeypatch.setattr(limits, "RUNS", 5)
+    assert main(["list", str(logs)]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 1 + 5
+    assert shown.err == f"traceml: {logs} holds more than 5 runs: the others are not shown\n"
+    monkeypatch.setattr(limits, "NAMES", 5)
+    assert main(["list", str(logs)]) == 2
+    assert capsys.readouterr().err.endswith("it holds more than 5 files\n")
+
+
+def test_summaries_without_end_are_not_all_read(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b", "c"):
+        keep(logs, name)
+    size = (logs / "a" / "final_summary.json").stat().st_size
+    monkeypatch.setattr(limits, "LISTED_BYTES", size)
+    assert main(["list", str(logs)]) == 0
+    states = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert states == [["b", "not"], ["c", "not"], ["a", "completed"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[" * 10**6, "is nested too deeply"),
+        ("[" + "[]," * 10**6 + "[]]", "holds more than 1000000 values"),
+        ('{"schema_version": Infinity}', "it holds Infinity"),
+        ('{"schema_version": 1, "run": ' + "9" * 5000 + "}", "too many digits"),
+    ],
+)
+def test_a_summary_that_would_cost_too_much_is_one_row(
+    logs: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    (logs / "bad").mkdir(parents=True)
+    (logs / "bad" / "final_summary.json").write_text(text)
+    assert main(["list", str(logs)]) == 0
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split()[:2] == ["bad", "unreadable"]
+    assert reason in row
+
+
+@pytest.mark.parametrize("make", STRANGE_FILES.values(), ids=STRANGE_FILES)
+@pytest.mark.parametrize("name", ["run", "run/journal", "run/journal/lock", "run/node-0"])
+def test_whatever_stands_under_a_name_of_ours_the_list_goes_on(
+    logs: Path, make: Callable[[Path], None], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (logs / name).parent.mkdir(parents=True)
+    make(logs / name)
+    keep(logs, "good")
+    assert main(["list", str(logs)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[0] == "good"

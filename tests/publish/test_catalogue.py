@@ -13,7 +13,7 @@ from tests.builders import (
     timed_records,
 )
 from tests.publish.oracle import families
-from traceml.publish.catalogue import CATALOGUE
+from traceml.publish.catalogue import CATALOGUE, WITHOUT_RANKS
 from traceml.publish.metric import Metric
 from traceml.snapshot import Snapshot
 from traceml.wire.columns import PHASES
@@ -43,6 +43,8 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "traceml_phase_share_ratio": ("gauge", ("phase",)),
     "traceml_rank_phase_seconds": ("gauge", ("rank", "phase")),
     "traceml_rank_step_seconds": ("gauge", ("rank",)),
+    "traceml_rank_wait_seconds": ("gauge", ("rank", "place")),
+    "traceml_device_idle_ratio": ("gauge", ("rank",)),
     "traceml_rank_phase_time_seconds_total": ("counter", ("rank", "phase")),
     "traceml_rank_steps_total": ("counter", ("rank",)),
     "traceml_rank_samples_total": ("counter", ("rank",)),
@@ -65,6 +67,8 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "traceml_gpu_memory_size_bytes": ("gauge", ("gpu", "gpu_uuid")),
     "traceml_gpu_temperature_celsius": ("gauge", ("gpu", "gpu_uuid")),
     "traceml_gpu_power_watts": ("gauge", ("gpu", "gpu_uuid")),
+    "traceml_gpu_sm_clock_hertz": ("gauge", ("gpu", "gpu_uuid")),
+    "traceml_gpu_errors_total": ("counter", ("gpu", "gpu_uuid", "kind")),
     "traceml_gpu_failures_total": ("counter", ()),
     "traceml_rank_cpu_seconds_total": ("counter", ("rank",)),
     "traceml_rank_resident_memory_bytes": ("gauge", ("rank",)),
@@ -78,7 +82,7 @@ CONTRACT: dict[str, tuple[str, tuple[str, ...]]] = {
     "traceml_otlp_lost_total": ("counter", ("signal",)),
 }
 
-UNITS = ("seconds", "bytes", "ratio", "celsius", "watts")
+UNITS = ("seconds", "bytes", "ratio", "celsius", "watts", "hertz")
 
 each_metric = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 
@@ -215,3 +219,23 @@ def test_the_histogram_is_cumulative_and_ends_with_all_steps() -> None:
     ]
     assert buckets == sorted(buckets)
     assert buckets[-1] == golden_run().steps.completed - 2  # two were warm-up
+
+
+def test_without_ranks_there_is_no_series_of_a_single_ranks_steps() -> None:
+    left = {metric.name for metric in CATALOGUE} - {metric.name for metric in WITHOUT_RANKS}
+    assert {"traceml_rank_phase_seconds", "traceml_rank_wait_seconds"} <= left
+    assert "traceml_device_idle_ratio" in left
+    assert all("rank" in metric.labels for metric in CATALOGUE if metric.name in left)
+
+
+def test_places_of_waiting_add_up_to_it_and_idle_devices_are_told() -> None:
+    series = published(golden_run())
+    waits = [value for (name, _), value in series.items() if name == "traceml_rank_wait_seconds"]
+    phases = [
+        value
+        for (name, labels), value in series.items()
+        if name == "traceml_rank_phase_seconds" and ("phase", "collective_wait") in labels
+    ]
+    assert sum(waits) == pytest.approx(sum(phases))
+    assert labels_of(golden_run(), "place") == {"forward", "backward"}
+    assert not [name for name, _ in published(run_of(2)) if name == "traceml_device_idle_ratio"]

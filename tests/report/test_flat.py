@@ -34,3 +34,8 @@ def test_before_the_first_step_there_are_counts_only() -> None:
     figures = flat(look(make_collector(Clock())))
     assert figures["traceml/steps_completed"] == 0
     assert not [name for name in figures if name.endswith("_seconds") and "/run/" in name]
+
+
+def test_what_the_median_ranks_device_idles_is_told_where_there_is_one() -> None:
+    assert flat(golden_run())["traceml/window/device_idle_ratio"] == pytest.approx(2 / 53)
+    assert not [name for name in flat(run_of(2)) if "idle" in name]

@@ -82,7 +82,7 @@ def test_a_name_that_cannot_be_one() -> None:
 def test_a_file_larger_than_any_summary_is_not_even_read(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(2**30)
-    with pytest.raises(UnreadableError, match="larger than 64 MiB, so no summary"):
+    with pytest.raises(UnreadableError, match="larger than 16 MiB, so no summary"):
         read_summary(tmp_path / "large")
 
 
@@ -185,3 +185,15 @@ def test_every_form_shows_the_run(tmp_path: Path) -> None:
     for form in FORMS:
         assert "demo" in rendered(found, form)
         assert rendered(found, form).endswith("\n")
+
+
+def test_a_summary_from_before_places_and_idle_devices_were_told_is_read(tmp_path: Path) -> None:
+    document = json.loads(GOOD)
+    for rank in document["ranks"]:
+        del rank["wait_seconds_by_place"], rank["device_idle_ratio"]
+    file = tmp_path / "final_summary.json"
+    file.write_text(json.dumps(document))
+    before = read_summary(file)
+    assert all(rank.wait_seconds_by_place is None for rank in before.ranks)
+    for form in FORMS:
+        assert rendered(before, form)

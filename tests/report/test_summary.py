@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Clock, look, make_collector, run_of
+from tests.builders import (
+    Clock,
+    golden_run,
+    look,
+    make_collector,
+    run_of,
+    start_ranks,
+    timed_records,
+)
 from traceml import __version__
 from traceml.report.html import summary_html
 from traceml.report.summary import summarized, summary
@@ -153,3 +161,23 @@ def test_an_argument_that_is_no_unicode_does_not_cost_the_summary(tmp_path: Path
     write_summary(snapshot, tmp_path)
     document = json.loads((tmp_path / "final_summary.json").read_bytes())
     assert document["run"]["command"][0] == "traceml"
+
+
+def test_a_rank_tells_where_it_waits_and_what_its_device_idles() -> None:
+    rank = summary(golden_run())["ranks"][0]
+    assert rank["wait_seconds_by_place"].keys() == {"forward", "backward"}
+    waited = sum(rank["wait_seconds_by_place"].values())
+    assert waited == pytest.approx(rank["phases"]["collective_wait"])
+    assert rank["device_idle_ratio"] == pytest.approx(2 / 53)
+
+
+def test_on_a_cpu_no_device_idles(document: dict[str, Any]) -> None:
+    assert not any("device_idle_ratio" in rank for rank in document["ranks"])
+
+
+def test_own_work_is_absent_where_waits_are_not_seen() -> None:
+    collector = make_collector(Clock())
+    for process in start_ranks(collector, 2):
+        process.send(timed_records(range(5), collective_wait=None))
+    for rank in summary(look(collector))["ranks"]:
+        assert not rank.keys() & {"own_seconds", "wait_seconds_by_place"}

@@ -80,3 +80,10 @@ def test_a_rank_alone_is_compared_with_nobody() -> None:
     header, row, _ = phase_table(of_ranks({"step": 40, "forward": 10}))
     assert header.split() == ["phase", "time", "share"]
     assert row.split()[:3] == ["forward", "10.0", "ms"]
+
+
+def test_ranks_that_are_left_out_have_less_own_work_only_where_that_is_known() -> None:
+    seen = {"step": 40.0, "backward": 10.0, "collective_wait": 30.0}
+    unseen = {"step": 40.0, "backward": 40.0}
+    assert rank_table(of_ranks(*[seen] * 20))[-1] == "  ... and 4 ranks with less own work"
+    assert rank_table(of_ranks(*[unseen] * 20))[-1] == "  ... and 4 more ranks"

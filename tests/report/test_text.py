@@ -112,7 +112,8 @@ def test_memory_machine_and_processes_are_told() -> None:
     lines = summary_text(long_summary()).splitlines()
     assert "Peak resident memory 14.8 GiB on r1, median 13.8 GiB" in lines
     assert "Host CPU 25 % busy, memory up to 25 % of 32.0 GiB" in lines
-    assert "GPU 0, 1: 75 % busy, memory up to 12 %, up to 60 C, power 50 % of its limit" in lines
+    use = "75 % busy, memory up to 12 %, up to 60 C, power 50 % of its limit, SM clock at 75 %"
+    assert f"GPU 0, 1: {use}" in lines
     assert (
         "Process 0.75 cores (most 0.75 on r0), 8.00 GiB resident (most 8.00 GiB on r0), "
         "when last heard of"
@@ -122,3 +123,17 @@ def test_memory_machine_and_processes_are_told() -> None:
 def test_a_rank_alone_uses_neither_more_nor_less_than_others() -> None:
     assert "(most" in text_of(golden_run())
     assert "(most" not in text_of(run_of(1))
+
+
+def test_where_ranks_and_devices_wait_is_told_of_the_median_rank() -> None:
+    text = " ".join(text_of(golden_run()).split())
+    assert (
+        "Waiting for other ranks: 622 us in forward, 3.38 ms in backward a step on the median rank"
+    ) in text
+    assert "Device waiting for the CPU: up to 4 % of the step on the median rank" in text
+
+
+def test_a_rank_alone_without_a_device_waits_for_nobody() -> None:
+    (process,) = start_ranks(collector := make_collector(Clock()), 1)
+    process.send(timed_records(range(5), collective_wait=None))
+    assert "aiting for" not in text_of(look(collector))

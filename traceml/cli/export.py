@@ -1,6 +1,7 @@
 """`traceml export`: the steps of a run for other tools, from its journal."""
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any, TextIO
 from traceml.cli import rundir
 from traceml.cli.errors import CANNOT_CREATE, UNREADABLE, CommandError
 from traceml.cli.prepare import say
+from traceml.files import Folder, limits, replacing
 
 FORMATS = ("perfetto", "csv")
 
@@ -72,15 +74,13 @@ def execute(parsed: argparse.Namespace) -> int:
 def _with_journal(run_dir: Path) -> Path:
     from traceml.sidecar.recovery import FOLDER
 
-    if not rundir.is_folder(run_dir):
-        raise CommandError(f"no such folder: {run_dir}", UNREADABLE)
-    if (run_dir / FOLDER).is_dir():
-        return run_dir
-    nodes = sorted(folder.parent.name for folder in run_dir.glob(f"node-*/{FOLDER}"))
+    with rundir.named(run_dir) as folder:
+        if folder.has_folder(FOLDER):
+            return run_dir
+        nodes = folder.folders("node-", lambda node: node.has_folder(FOLDER))
     if nodes:
-        raise CommandError(
-            f"{run_dir} holds a journal for each node; name one of {', '.join(nodes)}"
-        )
+        shown = ", ".join(nodes[: limits.NAMES_SHOWN])
+        raise CommandError(f"{run_dir} holds a journal for each node; name one of {shown}")
     raise CommandError(f"no journal of a run in {run_dir}", UNREADABLE)
 
 
@@ -98,13 +98,14 @@ def _opened(file: Path | None) -> Iterator[TextIO]:
     if file is None:
         yield sys.stdout
         return
-    part = file.with_name(f".{file.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as into:
+        with (
+            Folder.at(file.parent) as folder,
+            replacing(folder, file.name) as whole,
+            io.TextIOWrapper(whole, "utf-8", newline="") as into,
+        ):
             yield into
-        part.replace(file)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise CommandError(f"cannot write {file}: {error.strerror}", CANNOT_CREATE) from None
 
 

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from traceml import __version__
 from traceml.cli import compare, env, export, listing, policy, rules, run, sidecar, summarize
+from traceml.cli.arguments import split
 from traceml.cli.errors import BROKEN_PIPE, CANNOT_CREATE, USAGE, CommandError
 from traceml.cli.prepare import say
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns its exit code."""
     _occupy_standard_descriptors()
     try:
-        own, script_args = _split(sys.argv[1:] if argv is None else argv)
+        own, script_args = split(sys.argv[1:] if argv is None else argv)
         parsed, unknown = _parser().parse_known_args(own)
         if unknown:
             raise CommandError(_unknown(unknown, own[0]))
@@ -68,14 +69,6 @@ def _occupy_standard_descriptors() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         continue
     os.close(descriptor)
-
-
-def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What is TraceML's, and what stands behind the first `--` or `--args`."""
-    for index, argument in enumerate(argv):
-        if argument in ("--", "--args"):
-            return argv[:index], argv[index + 1 :]
-    return argv, ()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,8 +2,10 @@
 
 import sys
 
+from traceml.printable import printable
+
 
 def out(text: str) -> None:
-    """Write it; a character that the terminal's encoding lacks does not cost the rest."""
+    """Write it, fit to be shown; a character that the encoding lacks does not cost the rest."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write(printable(text).encode(encoding, "replace").decode(encoding))

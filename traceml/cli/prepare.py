@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from traceml.cli import rundir
+from traceml.cli.arguments import split
 from traceml.cli.errors import CANNOT_CREATE, CommandError
 from traceml.cli.policy import read_policy
+from traceml.masking import mask_command
+from traceml.printable import one_line, printable
 from traceml.sidecar.config import Config, RunIdentity
 from traceml.sidecar.launch import socket_endpoint
-from traceml.sidecar.listen import address, bind
+from traceml.sidecar.listen import address, bind, bind_at_once
 
 
 def prepare(
@@ -23,9 +26,10 @@ def prepare(
     node: int | None = None,
     ranks_expected: int | None = None,
     directory: Path | None = None,
-) -> tuple[Config, socket.socket]:
+) -> tuple[Config, socket.socket | None]:
     """Make the run's folder and take its port; CommandError where that can't be done.
 
+    Somebody else may have the port: then there is none yet, and `other_port` finds one.
     Without an `endpoint` the ranks get a socket of their own, to be removed at the end.
     With a `directory` the run that is there already goes on.
     """
@@ -40,12 +44,14 @@ def prepare(
         raise CommandError(f"--textfile-dir: no such folder: {textfiles}", CANNOT_CREATE)
     policy = read_policy(chosen["policy"])
     with ExitStack() as undo:  # a port that was taken for nothing is given back
-        listener = undo.enter_context(_bind(chosen["metrics_host"], chosen["metrics_port"]))
+        listener = _wanted_port(chosen["metrics_host"], chosen["metrics_port"])
+        if listener is not None:
+            undo.enter_context(listener)
         directory = directory or rundir.create(chosen["logs_dir"].absolute(), name, node)
         run = RunIdentity(
             name=directory.name if node is None else name,
             id=uuid.uuid4().hex,
-            command=tuple(sys.argv),
+            command=_command(chosen),
             started_at=time.time(),
             ranks_expected=ranks_expected,
         )
@@ -66,6 +72,12 @@ def prepare(
     return config, listener
 
 
+def _command(chosen: dict[str, Any]) -> tuple[str, ...]:
+    """How the run was started, as it may be kept and passed on: no secrets are in it."""
+    own, _ = split(sys.argv)
+    return mask_command(own if chosen.get("no_command") else sys.argv)
+
+
 def metrics_url(listener: socket.socket) -> str:
     """Where the metrics are."""
     host, port = listener.getsockname()[:2]
@@ -81,7 +93,7 @@ def _socket() -> str:
 
 def say(message: str) -> None:
     """A line of TraceML's own; standard output belongs to the script."""
-    _show(f"traceml: {message}")
+    _show(f"traceml: {one_line(message)}")
 
 
 def show_summary(text: str, problem: str, directory: Path) -> None:
@@ -97,14 +109,23 @@ def _show(text: str) -> None:
     """Print to standard error, if there is one and somebody reads it."""
     if sys.stderr is not None:
         with suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _wanted_port(host: str, port: int) -> socket.socket | None:
     try:
-        return bind(host, port)
+        return bind_at_once(host, port)
     except OSError as error:
         where = address(host, port)
         raise CommandError(
             f"cannot serve metrics at {where}: {error.strerror or error}", CANNOT_CREATE
         ) from None
+
+
+def other_port(chosen: dict[str, Any]) -> socket.socket:
+    """The next port that can be had where somebody has the one that was wanted."""
+    host, port = chosen["metrics_host"], chosen["metrics_port"]
+    try:
+        return bind(host, port)
+    except OSError:
+        return bind(host, 0)

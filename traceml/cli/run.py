@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 from traceml import isolated
 from traceml.cli import rundir, settings
 from traceml.cli.errors import NO_INPUT, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say, show_summary
-from traceml.cli.script import run_script
+from traceml.cli.prepare import metrics_url, other_port, prepare, say, show_summary
+from traceml.cli.script import run_script, signals_held
 from traceml.rank import inject
 from traceml.sidecar.config import Config, Ending
 from traceml.sidecar.launch import SidecarProcess, Told, remove_endpoint
@@ -76,29 +77,55 @@ def execute(parsed: argparse.Namespace) -> int:
     chosen = settings.resolve(parsed, settings.FOR_RUN)
     command = _command(parsed)
     if chosen["disable_traceml"]:
-        return run_script(command, {**os.environ, **_torchrun_s_own(parsed)})
+        sys.stdout.flush()
+        os.execvpe(command[0], command, {**os.environ, **_torchrun_s_own(parsed)})
     default_name = rundir.default_name(parsed.module or parsed.script, parsed.rdzv_id)
     config, listener = prepare(
         chosen, default_name, node=_node(parsed), ranks_expected=_expected(parsed)
     )
-    sidecar = SidecarProcess(config, listener)
-    say(f"run {config.run.name}, metrics at {metrics_url(listener)}, files in {config.directory}")
     environment = {**os.environ, **_torchrun_s_own(parsed), ENDPOINT_VARIABLE: config.endpoint}
-    exit_code = run_script(command, inject.environment(environment), lambda: _tend(sidecar))
-    try:
-        _finish(sidecar, exit_code)
-    except Exception as error:  # the script's exit code is what the user gets, whatever we do
-        say(f"no summary could be made: {error!r}")
-    sidecar.leave(wait=chosen["wait"])
+    with signals_held() as mask:
+        beside = _Beside(config, chosen, listener)
+        exit_code = run_script(command, inject.environment(environment), mask, beside.tend)
+        beside.finish(exit_code)
     remove_endpoint(config.endpoint)
     return exit_code
 
 
-def _tend(sidecar: SidecarProcess) -> float | None:
-    again, notice = sidecar.tend()
-    if notice:
-        say(notice)
-    return again
+class _Beside:
+    """The sidecar beside a script, which never waits for it."""
+
+    def __init__(
+        self, config: Config, chosen: dict[str, Any], listener: socket.socket | None
+    ) -> None:
+        self._config = config
+        self._chosen = chosen
+        self._sidecar = None if listener is None else self._start(listener)
+
+    def tend(self) -> float | None:
+        """Keep it alive; returns how soon to look again."""
+        if self._sidecar is None:
+            self._sidecar = self._start(other_port(self._chosen))
+        again, notice = self._sidecar.tend()
+        if notice:
+            say(notice)
+        return again
+
+    def finish(self, exit_code: int) -> None:
+        """Have the summary written and shown."""
+        sidecar = self._sidecar
+        assert sidecar is not None, "it was tended once at the least"
+        try:
+            _finish(sidecar, exit_code)
+        except Exception as error:  # the script's exit code is what the user gets, whatever we do
+            say(f"no summary could be made: {error!r}")
+        sidecar.leave(wait=self._chosen["wait"])
+
+    def _start(self, listener: socket.socket) -> SidecarProcess:
+        sidecar = SidecarProcess(self._config, listener)
+        url, files = metrics_url(listener), self._config.directory
+        say(f"run {self._config.run.name}, metrics at {url}, files in {files}")
+        return sidecar
 
 
 def _finish(sidecar: SidecarProcess, exit_code: int) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import count, takewhile
 from pathlib import Path
 
-from traceml.cli.errors import CANNOT_CREATE, CommandError
+from traceml.cli.errors import CANNOT_CREATE, UNREADABLE, CommandError
+from traceml.files import Folder, opened
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -39,9 +40,12 @@ def create(logs: Path, name: str, node: int | None) -> Path:
     An existing run is never written over: the new one gets a number.
     """
     try:
-        parent, folder = (logs, name) if node is None else (logs / name, f"node-{node}")
-        parent.mkdir(parents=True, exist_ok=True)
-        return _first_free(parent, folder)
+        logs.mkdir(parents=True, exist_ok=True)
+        with Folder.at(logs) as folder:
+            if node is None:
+                return _first_free(folder, name)
+            with folder.inside(name, make=True) as job:
+                return _first_free(job, f"node-{node}")
     except OSError as error:
         raise CommandError(
             f"cannot write to the logs folder {logs}: {error.strerror}", CANNOT_CREATE
@@ -56,23 +60,43 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def named(path: Path) -> Folder:
+    """The folder that the user names, opened; CommandError if there is none."""
+    try:
+        return Folder.at(path)
+    except PermissionError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", UNREADABLE) from None
+    except (OSError, ValueError):  # a name too long, or with a zero byte in it
+        raise CommandError(f"no such folder: {path}", UNREADABLE) from None
+
+
+def is_own(path: Path) -> bool:
+    """Whether a run's folder is this user's: no link to another, and nobody else's."""
+    try:
+        with opened(path) as folder:
+            return folder.is_own
+    except OSError:
+        return False
+
+
 def latest(logs: Path, name: str) -> Path | None:
     """The last folder that was made for a run of that name."""
-    existing = deque(takewhile(Path.is_dir, _candidates(logs, name)), maxlen=1)
+    candidates = (logs / candidate for candidate in _candidates(name))
+    existing = deque(takewhile(Path.is_dir, candidates), maxlen=1)
     return existing[0] if existing else None
 
 
-def _first_free(logs: Path, name: str) -> Path:
-    for folder in _candidates(logs, name):
+def _first_free(folder: Folder, name: str) -> Path:
+    for candidate in _candidates(name):
         try:
-            folder.mkdir()
+            os.mkdir(candidate, dir_fd=folder.descriptor)
         except FileExistsError:
             continue
-        return folder
+        return folder.path / candidate
     raise AssertionError("unreachable: there are always more candidates")
 
 
-def _candidates(logs: Path, name: str) -> Iterator[Path]:
-    yield logs / name
+def _candidates(name: str) -> Iterator[str]:
+    yield name
     for number in count(2):
-        yield logs / f"{name}-{number}"
+        yield f"{name}-{number}"

@@ -3,56 +3,80 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
-# What the launcher passes on. A terminal's Ctrl-C reaches the script by itself.
-_PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-_FROM_KERNEL = 0x80  # si_code of a signal that the terminal sent to the whole group
+from traceml.cli.witness import Witness
+from traceml.signals import SENT_TO_JOBS
+
+Mask: TypeAlias = set[int] | set[signal.Signals]
+
+_WATCHED = SENT_TO_JOBS | {signal.SIGCHLD}
+_STOPPING_SECONDS = 0.2
+
+
+@contextmanager
+def signals_held() -> Iterator[Mask]:
+    """Meanwhile no signal for the script ends or disturbs this process; yields the mask before."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+    try:
+        yield before
+    finally:
+        while signal.sigtimedwait(SENT_TO_JOBS, 0) is not None:
+            continue  # a Ctrl-C that has done its work must not end the launcher as well
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run_script(
     command: Sequence[str],
     environment: Mapping[str, str],
-    tend: Callable[[], float | None] = lambda: None,
+    mask: Mask,
+    tend: Callable[[], float | None],
 ) -> int:
     """Run to the end; returns the exit code as a shell gives it, 128 + N for signal N.
 
-    `tend` is called whenever a child may have died, and again after the seconds it returns.
-
-    Signals are waited for rather than handled, because only so it can be told
-    whether one came from the terminal (the script has it already) or from a
-    `kill` of the launcher alone (the script has not).
+    The signals of a job are to be held; the script gets those of `mask` blocked. `tend` is
+    called whenever a child may have died, and again after the seconds it returns.
     """
-    watched = _PASSED_ON | {signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    try:
+    with Witness() as witness:
         child = subprocess.Popen(
             command,
             env=environment,
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
         )
+        tend()  # also beside a script that has ended already
         while child.poll() is None:
-            received = _next_signal(watched, tend())
-            if received is None:
-                continue
-            if received.si_signo != signal.SIGCHLD and received.si_code != _FROM_KERNEL:
-                child.send_signal(received.si_signo)
-    finally:
-        _discard_pending(_PASSED_ON)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            number = _next_signal(tend())
+            if number not in (None, signal.SIGCHLD):
+                _pass_on(number, child, witness)
     code = child.returncode
     return code if code >= 0 else 128 - code
 
 
-def _next_signal(
-    signals: set[signal.Signals], seconds: float | None
-) -> signal.struct_siginfo | None:
+def _next_signal(seconds: float | None) -> int | None:
     if seconds is None:
-        return signal.sigwaitinfo(signals)
-    return signal.sigtimedwait(signals, max(seconds, 0.0))
+        return signal.sigwaitinfo(_WATCHED).si_signo
+    received = signal.sigtimedwait(_WATCHED, max(seconds, 0.0))
+    return None if received is None else received.si_signo
 
 
-def _discard_pending(signals: set[signal.Signals]) -> None:
-    """Drop a Ctrl-C that has done its work, so that it does not end the launcher as well."""
-    while os.name == "posix" and signal.sigtimedwait(signals, 0) is not None:
-        continue
+def _pass_on(number: int, child: "subprocess.Popen[bytes]", witness: Witness) -> None:
+    """Let the script have it, unless it has it already."""
+    if not witness.got(number):
+        child.send_signal(number)
+    if number == signal.SIGTSTP and _is_stopped(child.pid):
+        os.kill(os.getpid(), signal.SIGSTOP)  # as the shell expects of a job that was stopped
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether the script lets itself be stopped."""
+    deadline = time.monotonic() + _STOPPING_SECONDS
+    options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
+    with suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitid(os.P_PID, pid, options) is not None:
+                return True
+            time.sleep(0.005)
+    return False

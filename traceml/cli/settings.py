@@ -126,6 +126,9 @@ FOR_RUN = (
     Setting("wait", _flag, False, None,
             "return only when the last values were scraped: where all that a command leaves behind "
             "is killed, as in a Slurm step or a container"),
+    Setting("no_command", _flag, False, None,
+            "keep the script's arguments out of all files of the run (without it they are kept, "
+            "with what looks like a secret masked)"),
     Setting("disable_traceml", _flag, False, None, "run the script as if TraceML were not there"),
 )  # fmt: skip
 

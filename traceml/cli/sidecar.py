@@ -1,6 +1,7 @@
 """`traceml sidecar`: the sidecar on its own, for a script that something else starts."""
 
 import argparse
+import io
 import os
 import shutil
 import socket
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceml.cli import endpoint, rundir, settings
 from traceml.cli.errors import CANNOT_CREATE, CommandError
-from traceml.cli.prepare import metrics_url, prepare, say, show_summary
+from traceml.cli.prepare import metrics_url, other_port, prepare, say, show_summary
 from traceml.sidecar.access import Access
 from traceml.sidecar.config import Config
 from traceml.sidecar.launch import remove_endpoint
@@ -61,6 +62,7 @@ def execute(parsed: argparse.Namespace) -> int:
     else:
         where = given or previous.endpoint
         config, listener = prepare(chosen, name, where, directory=previous.directory)
+    listener = listener or other_port(chosen)
     terminal = _Terminal(config, metrics_url(listener), previous, access)
     try:
         _serve(config, terminal, listener, access)
@@ -111,7 +113,7 @@ class _Terminal:
 def _previous(logs: Path, name: str) -> "Unfinished | None":
     """The run of that name, if its sidecar was killed and this one takes its place."""
     latest = rundir.latest(logs, name)
-    if latest is None:
+    if latest is None or not rundir.is_own(latest):
         return None
     from traceml.sidecar.rebuild import unfinished
 
@@ -122,11 +124,12 @@ def _serve(config: Config, front: _Terminal, listener: socket.socket, access: Ac
     import asyncio
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it would print where we explain
-    from traceml.sidecar.logs import log_to
+    from traceml.sidecar.logs import log_to, open_log
     from traceml.sidecar.process import Sidecar
 
-    log_to(config.directory / "sidecar.log")
-    asyncio.run(Sidecar(config, listener, access).serve(front))
+    with io.TextIOWrapper(open_log(config.directory), "utf-8", write_through=True) as log:
+        log_to(log)
+        asyncio.run(Sidecar(config, listener, access).serve(front))
 
 
 def _check_folder(where: str) -> None:

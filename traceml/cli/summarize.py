@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceml.cli import rundir
-from traceml.cli.errors import UNREADABLE, CommandError
+from traceml.cli.errors import CANNOT_CREATE, UNREADABLE, CommandError
 from traceml.cli.out import out
 from traceml.cli.prepare import say
+from traceml.files import Folder, limits, write_atomically
 
 if TYPE_CHECKING:
     from traceml.report.document import Summary
@@ -22,11 +23,12 @@ A run that is still going on, that has ended, or whose sidecar and launcher were
 its journal holds every step that was acknowledged. The summary is written into the run's
 folder again, says how much of the run it covers, and does not replace one that tells of
 more. A summary that is named itself, or a folder without a journal, is printed as it is.
+Into a folder that belongs to another user nothing is written.
 
 examples:
   traceml summarize logs/baseline
   traceml summarize logs/baseline/final_summary.json --format markdown
-  traceml summarize logs/baseline --format html > baseline.html
+  traceml summarize logs/baseline --format html --output baseline.html
 """
 
 
@@ -48,6 +50,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="how to print it (default: text)"
     )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="where to (default: standard output)"
+    )
     parser.set_defaults(execute=execute)
 
 
@@ -55,86 +60,111 @@ def execute(parsed: argparse.Namespace) -> int:
     """Print the run's summary, or on several nodes each node's."""
     from traceml.report.writing import rendered
 
-    folders = _folders(parsed.given)
-    if len(folders) > 1 and parsed.format in _ONE_AT_A_TIME:
-        names = ", ".join(folder.name for folder in folders)
-        raise CommandError(f"{parsed.given} holds a summary for each node; name one of {names}")
-    for summary in _summaries(parsed.given, folders):
-        out(rendered(summary, parsed.format) + "\n")
+    texts = (f"{rendered(each, parsed.format)}\n" for each in _summaries(parsed))
+    if parsed.output is not None:
+        _keep("".join(texts), parsed.output)
+    else:
+        for text in texts:
+            out(text)
     return 0
 
 
-def _folders(given: Path) -> list[Path]:
-    """The run's folder, or those of its nodes; none for a file."""
-    from traceml.report.summary import JSON_NAME
-    from traceml.sidecar.recovery import FOLDER
+def _keep(text: str, file: Path) -> None:
+    try:
+        write_atomically(file, text)
+    except OSError as error:
+        raise CommandError(f"cannot write {file}: {error.strerror}", CANNOT_CREATE) from None
 
+
+def _summaries(parsed: argparse.Namespace) -> "Iterator[Summary]":
+    """Of the run, or of each of its nodes; of the file that is named."""
+    given: Path = parsed.given
     if not rundir.is_folder(given):
-        return []
-    found = [given, *sorted(given.glob("node-*"))]
-    found = [each for each in found if (each / FOLDER).is_dir() or (each / JSON_NAME).exists()]
+        yield _written(given)
+        return
+    with rundir.named(given) as run:
+        names = _parts(run)
+        if len(names) > 1 and parsed.format in _ONE_AT_A_TIME:
+            shown = ", ".join((run.path / name).name for name in names[: limits.NAMES_SHOWN])
+            raise CommandError(f"{given} holds a summary for each node; name one of {shown}")
+        for name in names:
+            yield _of_part(run, name)
+
+
+def _parts(run: Folder) -> list[str]:
+    """The run's folder, and those of its nodes."""
+    from traceml.report.summary import JSON_NAME
+
+    found = (["."] if _is_run(run) else []) + run.folders("node-", _is_run)
     if not found:
-        raise CommandError(f"no journal of a run in {given}, and no {JSON_NAME}", UNREADABLE)
+        raise CommandError(f"no journal of a run in {run.path}, and no {JSON_NAME}", UNREADABLE)
     return found
 
 
-def _summaries(given: Path, folders: list[Path]) -> "Iterator[Summary]":
+def _is_run(folder: Folder) -> bool:
     from traceml.report.summary import JSON_NAME
     from traceml.sidecar.recovery import FOLDER
 
-    if not folders:
-        yield _written(given)
-    for folder in folders:
-        if (folder / FOLDER).is_dir():
-            yield _made_anew(folder)
-        else:
-            yield _written(folder / JSON_NAME)
+    return folder.has_folder(FOLDER) or folder.look(JSON_NAME) is not None
 
 
-def _written(file: Path) -> "Summary":
-    from traceml.report.reading import UnreadableError, read_summary
+def _of_part(run: Folder, name: str) -> "Summary":
+    from traceml.sidecar.recovery import FOLDER
 
     try:
-        return read_summary(file)
+        with run.inside(name) as folder:
+            return _made_anew(folder) if folder.has_folder(FOLDER) else _written(folder)
+    except OSError as error:  # it was there a moment ago
+        raise CommandError(f"cannot read {run.path / name}: {error.strerror}", UNREADABLE) from None
+
+
+def _written(place: Path | Folder) -> "Summary":
+    """The file that is named, or what a run's folder holds."""
+    from traceml.report.reading import UnreadableError, read_summary, read_summary_in
+
+    try:
+        return read_summary(place) if isinstance(place, Path) else read_summary_in(place)
     except UnreadableError as error:
         raise CommandError(str(error), UNREADABLE) from None
 
 
-def _made_anew(directory: Path) -> "Summary":
+def _made_anew(folder: Folder) -> "Summary":
     from traceml.report.summary import JSON_NAME, summarized
     from traceml.sidecar.rebuild import rebuild
 
-    snapshot = rebuild(directory)
+    snapshot = rebuild(folder)
     if snapshot is not None:
-        _write(snapshot, directory)
+        _write(snapshot, folder)
         return summarized(snapshot)
-    nothing = f"nothing in the journal of {directory} can be read"
-    if not (directory / JSON_NAME).exists():
+    nothing = f"nothing in the journal of {folder.path} can be read"
+    if folder.look(JSON_NAME) is None:
         raise CommandError(nothing, UNREADABLE)
     say(f"{nothing}; this is {JSON_NAME} as it was written")
-    return _written(directory / JSON_NAME)
+    return _written(folder)
 
 
-def _write(snapshot: "Snapshot", directory: Path) -> None:
-    """Put it into the folder, unless what is there tells of more."""
-    from traceml.report.summary import JSON_NAME
+def _write(snapshot: "Snapshot", folder: Folder) -> None:
+    """Put it into the folder, unless that is a stranger's or what is there tells of more."""
     from traceml.report.writing import write_summary
 
-    told = _steps_told(directory / JSON_NAME)
+    if not folder.is_own:
+        say(f"{folder.path} belongs to another user: nothing is written into it (see --output)")
+        return
+    told = _steps_told(folder)
     if told > snapshot.steps.completed:
-        say(f"final_summary.* in {directory} are left as they are: they tell of {told} steps")
+        say(f"final_summary.* in {folder.path} are left as they are: they tell of {told} steps")
         return
     try:
-        write_summary(snapshot, directory)
-    except OSError as error:  # somebody else's run, perhaps: it can be shown all the same
-        say(f"cannot write the summary into {directory}: {error.strerror}")
+        write_summary(snapshot, folder)
+    except OSError as error:  # a disk that is full, perhaps: it can be shown all the same
+        say(f"cannot write the summary into {folder.path}: {error.strerror}")
 
 
-def _steps_told(file: Path) -> int:
+def _steps_told(folder: Folder) -> int:
     """How many steps the summary that is there already tells of."""
-    from traceml.report.reading import UnreadableError, read_summary
+    from traceml.report.reading import UnreadableError, read_summary_in
 
     try:
-        return read_summary(file).step_time.steps.completed
+        return read_summary_in(folder).step_time.steps.completed
     except UnreadableError:
         return 0

@@ -39,7 +39,7 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric(
         "traceml_last_step_timestamp_seconds", "gauge", "seconds", (),
         "Unix time at which the last step was completed by all ranks. Absent before the first.",
-        read.one(lambda s: s.steps.last_completed_at),
+        read.one(lambda s: s.last_step_shown_at),
     ),
     Metric(
         "traceml_ranks_expected", "gauge", "", (),
@@ -135,6 +135,19 @@ CATALOGUE: tuple[Metric, ...] = (
         "traceml_rank_step_seconds", "gauge", "seconds", ("rank",),
         "A rank's typical step time: mean over the window, its slowest twentieth capped.",
         read.rank_steps,
+    ),
+    Metric(
+        "traceml_rank_wait_seconds", "gauge", "seconds", ("rank", "place"),
+        "Where a rank waits for others: its typical collective_wait over the window by the part of "
+        "the step it lies in (forward, backward, optimizer, other). Absent where waits are not "
+        "measured, and for a place that was never waited in.",
+        read.rank_waits,
+    ),
+    Metric(
+        "traceml_device_idle_ratio", "gauge", "ratio", ("rank",),
+        "Share of a rank's typical step in which its device had done all that the CPU had queued, "
+        "within forward, backward and optimizer, over the window: an upper bound. Absent on CPU.",
+        read.rank_idle,
     ),
     Metric(
         "traceml_rank_phase_time_seconds", "counter", "seconds", ("rank", "phase"),
@@ -254,6 +267,19 @@ CATALOGUE: tuple[Metric, ...] = (
         read.gpu(lambda of: of.power_watts),
     ),
     Metric(
+        "traceml_gpu_sm_clock_hertz", "gauge", "hertz", ("gpu", "gpu_uuid"),
+        "Clock of this GPU's streaming multiprocessors.",
+        read.gpu(lambda of: of.sm_clock_hertz),
+    ),
+    Metric(
+        "traceml_gpu_errors", "counter", "", ("gpu", "gpu_uuid", "kind"),
+        "Errors of this GPU since the run began: memory errors that its ECC has corrected "
+        "(ecc_corrected) or could not correct (ecc_uncorrected), and those that the driver reports "
+        "(xid). Kinds that it does not tell are absent.",
+        read.gpu_by_key(lambda of: of.errors),
+        counts="error",
+    ),
+    Metric(
         "traceml_gpu_failures", "counter", "", (),
         "GPUs that could no longer be read: lost, or their driver gone.",
         read.one(lambda s: None if s.host is None else s.host.gpu_failures),
@@ -283,8 +309,9 @@ CATALOGUE: tuple[Metric, ...] = (
     Metric(
         "traceml_records_dropped", "counter", "", ("rank", "reason"),
         "Step records lost so far: overwritten in the rank's ring, given up while the sidecar did "
-        "not answer (backlog), too late for their step, malformed, or acknowledged by a sidecar "
-        "that died before it could write them (unjournaled).",
+        "not answer (backlog), too late for their step, malformed, acknowledged by a sidecar that "
+        "died before it could write them (unjournaled), or of a process while another one reported "
+        "as the same rank (superseded).",
         read.rank_by_key(lambda of: of.records_dropped),
         counts="record",
     ),
@@ -321,4 +348,6 @@ CATALOGUE: tuple[Metric, ...] = (
     ),
 )  # fmt: skip
 
-WITHOUT_RANKS = tuple(m for m in CATALOGUE if not m.name.startswith("traceml_rank_"))
+_OF_ONE_RANK = ("traceml_rank_", "traceml_device_")
+
+WITHOUT_RANKS = tuple(m for m in CATALOGUE if not m.name.startswith(_OF_ONE_RANK))

@@ -74,6 +74,17 @@ def gpu(get: Callable[[Gpu], float | None]) -> Read:
     return read
 
 
+def gpu_by_key(get: Callable[[Gpu], Mapping[str, float]]) -> Read:
+    """Of each GPU a value for each key."""
+
+    def read(snapshot: Snapshot) -> Iterable[Sample]:
+        for of in snapshot.host.gpus if snapshot.host is not None else ():
+            for key, value in get(of).items():
+                yield (str(of.index), of.uuid, key), value
+
+    return read
+
+
 def rank(get: Callable[[RankState], float | None]) -> Read:
     """Of each rank."""
     return lambda snapshot: [((str(of.rank),), get(of)) for of in _present(snapshot)]
@@ -110,6 +121,21 @@ def rank_phases(snapshot: Snapshot) -> Iterable[Sample]:
         times = snapshot.window.ranks.get(of.rank)
         for name, seconds in ({} if times is None else times.phases).items():
             yield (str(of.rank), name), seconds
+
+
+def rank_waits(snapshot: Snapshot) -> Iterable[Sample]:
+    """Each rank's waiting, by place."""
+    for of in _present(snapshot):
+        times = snapshot.window.ranks.get(of.rank)
+        for place, seconds in ({} if times is None else times.wait_seconds).items():
+            yield (str(of.rank), place), seconds
+
+
+def rank_idle(snapshot: Snapshot) -> Iterable[Sample]:
+    """What each rank's device idles of its step."""
+    for of in _present(snapshot):
+        times = snapshot.window.ranks.get(of.rank)
+        yield (str(of.rank),), None if times is None else times.idle_ratio
 
 
 def rank_memory(snapshot: Snapshot) -> Iterable[Sample]:

@@ -178,6 +178,12 @@ class Gpu:
     power_ratio: Annotated[Amount | None, "mean, of its limit"] = None
     throttled_ratio: Annotated[Amount | None, "of the samples"] = None
     throttled: Annotated[tuple[str, ...], "for these reasons"] = ()
+    sm_clock_hertz: Annotated[Amount | None, "mean, while it had work"] = None
+    sm_clock_max_hertz: Amount | None = None
+    power_watts: Annotated[Amount | None, "mean"] = None
+    errors: Annotated[
+        Mapping[str, Count] | None, "in the run, by kind: ecc_corrected, ecc_uncorrected, xid"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +243,12 @@ class Rank:
     lost_seconds_by_phase: Mapping[str, Amount] | None = None
     step_seconds: Amount | None = None
     own_seconds: Annotated[Amount | None, "all phases but collective_wait"] = None
+    wait_seconds_by_place: Annotated[
+        Mapping[str, Amount] | None, "its collective_wait, by the part of the step it lies in"
+    ] = None
+    device_idle_ratio: Annotated[
+        Amount | None, "of its step: its device had done all that was queued, within compute"
+    ] = None
     host: str | None = None
     gpu_uuid: str | None = None
     group: Annotated[str | None, "ranks of one group hold the same share of the model"] = None

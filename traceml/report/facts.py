@@ -1,7 +1,8 @@
 """What is said of a run in words, the same in every form of its summary."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from typing import TypeVar
 
 from traceml import units
 from traceml.diagnosis.finding import INFO, title
@@ -9,8 +10,16 @@ from traceml.report import document
 from traceml.report.document import Finding, Gpu, Summary
 from traceml.snapshot import PhaseSpread, RankTimes, Spread, Statistics
 
+Value = TypeVar("Value")
+
 _PLAIN = ("NO_DATA", "NORMAL", "BALANCED", "COMPUTE_BOUND")  # nothing to add to the first finding
+_GPU_ERRORS = {
+    "ecc_corrected": "memory errors corrected",
+    "ecc_uncorrected": "memory errors not corrected",
+    "xid": "Xids",
+}
 _STOOD_SECONDS = 5.0  # a run without a step for so long stood still when it was interrupted
+_TELLING = 0.01  # of a step: less idleness is not worth a line
 
 
 def whole_run(summary: Summary) -> Statistics:
@@ -31,6 +40,7 @@ def whole_run(summary: Summary) -> Statistics:
         on_device_ratio=0.0,
         memory_peaks={},
         memory={},
+        allocation_retries={},
     )
 
 
@@ -105,6 +115,25 @@ def lengths(summary: Summary) -> Iterator[str]:
         yield f"Steps {', '.join(spans)}"
 
 
+def waiting(summary: Summary) -> Iterator[str]:
+    """Where the median rank waits for the others, and what its device waits for the CPU."""
+    waits = [rank.wait_seconds_by_place for rank in summary.ranks if rank.wait_seconds_by_place]
+    if waits:
+        typical = _lower_median(waits, key=lambda of: sum(of.values()))
+        places = [f"{units.seconds(of)} in {place}" for place, of in typical.items() if of]
+        if places:
+            yield f"Waiting for other ranks: {', '.join(places)} a step on the median rank"
+    idle = [rank.device_idle_ratio for rank in summary.ranks if rank.device_idle_ratio is not None]
+    typical_idle = _lower_median(idle, key=float) if idle else 0.0
+    if typical_idle >= _TELLING:
+        share = units.ratio(typical_idle)
+        yield f"Device waiting for the CPU: up to {share} of the step on the median rank"
+
+
+def _lower_median(values: Sequence[Value], key: Callable[[Value], float]) -> Value:
+    return sorted(values, key=key)[(len(values) - 1) // 2]
+
+
 def memory(summary: Summary) -> Iterator[str]:
     """The peaks of each kind."""
     for kind, peak in (summary.step_memory.peaks or {}).items():
@@ -142,9 +171,15 @@ def _gpu(gpu: Gpu) -> Iterator[str]:
         yield f"up to {gpu.temperature_peak_celsius:.0f} C"
     if gpu.power_ratio is not None:
         yield f"power {units.ratio(gpu.power_ratio)} of its limit"
+    if gpu.sm_clock_hertz is not None and gpu.sm_clock_max_hertz:
+        yield f"SM clock at {units.ratio(gpu.sm_clock_hertz / gpu.sm_clock_max_hertz)}"
     if gpu.throttled:
         reasons = ", ".join(gpu.throttled)
         yield f"clocks held back {units.ratio(gpu.throttled_ratio)} of the time ({reasons})"
+    for kind, name in _GPU_ERRORS.items():
+        count = (gpu.errors or {}).get(kind)
+        if count:
+            yield f"{name}: {count}"
 
 
 def process(summary: Summary) -> Iterator[str]:
@@ -174,6 +209,9 @@ def stragglers(summary: Summary) -> Iterator[str]:
         f"Waited for stragglers: {units.seconds(total)} in all, "
         f"{units.seconds(most.lost_seconds)} of it for r{most.rank}{phase}"
     )
+
+
+FIGURES = (lengths, waiting, memory, system, process, stragglers)  # in this order
 
 
 def telemetry(summary: Summary) -> str:

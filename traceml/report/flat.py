@@ -36,6 +36,9 @@ def _scope(scope: str, of: Statistics, diagnoses: Diagnoses) -> Iterator[Figure]
     for phase, each in of.phases.items():
         yield from _spread(f"{scope}/{phase}", each.spread, "seconds", alone)
         yield f"{scope}/{phase}/share_ratio", each.share_ratio
+    idle = sorted(each.idle_ratio for each in of.ranks.values() if each.idle_ratio is not None)
+    if idle:
+        yield f"{scope}/device_idle_ratio", idle[(len(idle) - 1) // 2]
     for kind, peak in of.memory.items():
         yield from _spread(f"{scope}/memory_{kind}", peak, "bytes", alone)
     for domain, diagnosis in diagnoses.items():

@@ -52,7 +52,7 @@ def _cards(summary: Summary) -> Iterator[Markup | None]:
     whole = facts.whole_run(summary)
     yield _tiles(summary)
     yield _titled("Where a step goes", _table(phase_cells(whole), COLOURS))
-    yield _titled("By rank", *_ranks(whole))
+    yield _titled("By rank", *_ranks(summary, whole))
     yield _titled("Over the run", over_time(summary))
     yield _titled("How long steps took", *_lengths(summary))
     yield _titled("Memory", *_memory(summary, whole))
@@ -186,11 +186,12 @@ def _bar(share: float, colour: str | None) -> Markup:
     return element("td", element("div", style=bar) if share else None, style=f"{_CELL};width:45%")
 
 
-def _ranks(whole: Statistics) -> Iterator[Markup]:
+def _ranks(summary: Summary, whole: Statistics) -> Iterator[Markup]:
     if whole.ranks:
         yield phases_by_rank(whole)
     if len(whole.ranks) > 1:
         yield _table(rank_cells(whole))
+    yield from (_said(text) for text in facts.waiting(summary))
 
 
 def _lengths(summary: Summary) -> Iterator[Markup | None]:

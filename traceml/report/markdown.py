@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from traceml.diagnosis.finding import title
+from traceml.printable import one_line
 from traceml.report import facts
 from traceml.report.document import Finding, Summary
 from traceml.report.table import Table, phase_cells, rank_cells
@@ -48,7 +49,7 @@ def _name(finding: Finding) -> str:
 
 
 def _figures(summary: Summary) -> Iterator[str]:
-    for said in (facts.lengths, facts.memory, facts.system, facts.process, facts.stragglers):
+    for said in facts.FIGURES:
         yield from said(summary)
     yield facts.telemetry(summary)
 
@@ -69,5 +70,4 @@ def _row(cells: Iterable[str]) -> str:
 
 def _safe(text: str) -> str:
     """Text of others, in one line, with nothing in it that markdown would take for its own."""
-    plain = "".join(each if each.isprintable() else " " for each in text)
-    return _SPECIAL.sub(r"\\\1", " ".join(plain.split()))
+    return _SPECIAL.sub(r"\\\1", " ".join(one_line(text).split()))

@@ -1,13 +1,22 @@
 """A summary that was written before, read again: whoever wrote it, and whatever became of it."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from traceml.files import (
+    Folder,
+    JsonError,
+    NotRegularError,
+    TooLargeError,
+    limits,
+    parse_json,
+    read_in,
+    read_named,
+)
 from traceml.report.document import SCHEMA_VERSION, Summary
+from traceml.report.summary import JSON_NAME
 from traceml.report.typed import ShapeError, read
-
-MAX_BYTES = 64 * 2**20  # hundreds of times the largest there is
 
 
 class UnreadableError(Exception):
@@ -15,8 +24,13 @@ class UnreadableError(Exception):
 
 
 def read_summary(file: Path) -> Summary:
-    """The summary in this file."""
+    """The summary in the file that the user names."""
     return parsed(load(file), file)
+
+
+def read_summary_in(folder: Folder) -> Summary:
+    """The summary in a run's folder."""
+    return parsed(load_in(folder), folder.path / JSON_NAME)
 
 
 def parsed(document: Any, file: Path) -> Summary:
@@ -36,34 +50,30 @@ def parsed(document: Any, file: Path) -> Summary:
 
 
 def load(file: Path) -> Any:
-    """What the JSON in this file says."""
+    """What the JSON says in the file that the user names."""
+    return _loaded(file, lambda: read_named(file, limits.SUMMARY_BYTES))
+
+
+def load_in(folder: Folder) -> Any:
+    """What the JSON of the summary in a run's folder says."""
+    return _loaded(
+        folder.path / JSON_NAME, lambda: read_in(folder, JSON_NAME, limits.SUMMARY_BYTES)
+    )
+
+
+def _loaded(file: Path, read: Callable[[], bytes]) -> Any:
     try:
-        return json.loads(_contents(file), parse_constant=_refuse)
+        return parse_json(read(), limits.SUMMARY_VALUES)
+    except FileNotFoundError:
+        raise UnreadableError(f"no such file or folder: {file}") from None
+    except NotRegularError:
+        raise UnreadableError(f"{file} is no file") from None
+    except TooLargeError:
+        large = f"{file} is larger than {limits.SUMMARY_BYTES // 2**20} MiB, so no summary"
+        raise UnreadableError(large) from None
     except OSError as error:
         raise UnreadableError(f"cannot read {file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise UnreadableError(f"{file} is no text, so no JSON") from None
-    except RecursionError:
-        raise UnreadableError(f"{file} is nested too deeply to be a summary") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise UnreadableError(f"{file} is no JSON: {error.msg}, {where}") from None
-    except ValueError as error:  # NaN, a number of thousands of digits, a name with a zero in it
+    except JsonError as error:
+        raise UnreadableError(f"{file} {error}") from None
+    except ValueError as error:  # a name with a zero in it
         raise UnreadableError(f"{file} cannot be read: {error}") from None
-
-
-def _contents(file: Path) -> str:
-    if not file.exists():
-        raise UnreadableError(f"no such file or folder: {file}")
-    if not file.is_file():
-        raise UnreadableError(f"{file} is no file")
-    if file.stat().st_size > MAX_BYTES:
-        raise UnreadableError(f"{file} is larger than {MAX_BYTES // 2**20} MiB, so no summary")
-    contents = file.read_text(encoding="utf-8-sig")
-    if not contents.strip():
-        raise UnreadableError(f"{file} is empty")
-    return contents
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"it holds {constant}, which is no number in JSON")

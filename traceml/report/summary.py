@@ -173,6 +173,10 @@ def _gpu(gpu: snapshot.GpuUse) -> doc.Gpu:
         power_ratio=gpu.power_ratio,
         throttled_ratio=gpu.throttled_ratio,
         throttled=gpu.throttled,
+        sm_clock_hertz=gpu.sm_clock_hertz,
+        sm_clock_max_hertz=gpu.sm_clock_max_hertz,
+        power_watts=gpu.power_watts,
+        errors=gpu.errors or None,
     )
 
 
@@ -191,6 +195,8 @@ def _rank(of: Snapshot, rank: RankState) -> doc.Rank:
         lost_seconds_by_phase={p: seconds for p, seconds in rank.lost_seconds.items() if seconds},
         step_seconds=times.step_seconds if times else None,
         own_seconds=times.own_seconds if times else None,
+        wait_seconds_by_place=dict(times.wait_seconds) or None if times else None,
+        device_idle_ratio=times.idle_ratio if times else None,
         host=rank.host or None,
         gpu_uuid=rank.gpu_uuid or None,
         group=rank.group or None,

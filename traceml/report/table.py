@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from traceml import units
+from traceml.printable import one_line
 from traceml.snapshot import Spread, Statistics
 from traceml.wire.columns import PHASES
 
@@ -50,7 +51,7 @@ def rank_cells(statistics: Statistics) -> Table:
     return Table(
         ("rank", "step", "own work", *(phase.removeprefix("collective_") for phase in phases)),
         tuple(rows),
-        remark=f"... and {left_out} ranks with less own work" if left_out else "",
+        remark=_left_out(left_out, statistics) if left_out else "",
     )
 
 
@@ -58,6 +59,13 @@ def heaviest(statistics: Statistics) -> list[int]:
     """The ranks that are shown: those with the most own work, in order."""
     own = {rank: times.own_seconds or 0.0 for rank, times in statistics.ranks.items()}
     return sorted(sorted(own, key=lambda rank: -own[rank])[:_RANK_ROWS])
+
+
+def _left_out(count: int, statistics: Statistics) -> str:
+    is_known = all(times.own_seconds is not None for times in statistics.ranks.values())
+    return (
+        f"... and {count} ranks with less own work" if is_known else f"... and {count} more ranks"
+    )
 
 
 def phase_table(statistics: Statistics) -> list[str]:
@@ -92,7 +100,8 @@ def _cells(spread: Spread, alone: bool) -> tuple[str, ...]:
     )
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: tuple[int, ...]) -> Iterator[str]:
+def _aligned(table: Sequence[Sequence[str]], left: tuple[int, ...]) -> Iterator[str]:
+    rows = [[one_line(cell) for cell in row] for row in table]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (

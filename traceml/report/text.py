@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
+from traceml.printable import one_line
 from traceml.report import facts
 from traceml.report.document import Summary
 from traceml.report.table import phase_table, rank_table
@@ -22,7 +23,7 @@ def summary_text(summary: Summary) -> str:
         lines += ["", *_figures(summary)]
     for remark in facts.remarks(summary):
         lines += _wrapped(remark, "")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def verdict_lines(summary: Summary) -> Iterator[str]:
@@ -38,7 +39,7 @@ def verdict_lines(summary: Summary) -> Iterator[str]:
 
 
 def _figures(summary: Summary) -> Iterator[str]:
-    for said in (facts.lengths, facts.memory, facts.system, facts.process, facts.stragglers):
+    for said in facts.FIGURES:
         for line in said(summary):
             yield from _wrapped(line, "")
     yield from _wrapped(facts.telemetry(summary), "")
@@ -49,6 +50,6 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def _title(summary: Summary) -> str:
-    name = summary.run.name
+    name = one_line(summary.run.name)
     name = name if len(name) <= _NAME_WIDTH else name[: _NAME_WIDTH - 3] + "..."
     return f"TraceML  {name}  {facts.ending(summary)}"

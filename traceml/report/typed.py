@@ -10,6 +10,8 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from traceml.printable import one_line
+
 _UNIONS = (Union, types.UnionType)
 _LARGEST = 1e18  # what is larger is no figure, and breaks arithmetic
 _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -28,12 +30,6 @@ class Least:
 
 Amount = Annotated[float, Least(0)]
 Count = Annotated[int, Least(0)]
-
-
-def shown(text: str) -> str:
-    """Text of others in one line, without control characters: it will be printed."""
-    fit = text.encode("utf-8", "replace").decode()
-    return "".join(each if each.isprintable() else "?" for each in fit)
 
 
 def plain(value: Any) -> Any:
@@ -64,7 +60,7 @@ def read(kind: Any, value: Any, where: str = "it") -> Any:
     if origin is Mapping:
         _expect(isinstance(value, dict), "an object", value, where)
         return {
-            shown(key): read(inner[1], item, f"{where}.{shown(key)[:40]}")
+            one_line(key): read(inner[1], item, f"{where}.{one_line(key)[:40]}")
             for key, item in value.items()
         }
     return _read_object(kind, value, where) if is_dataclass(kind) else _scalar(kind, value, where)
@@ -126,14 +122,21 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     _expect(is_one, f"a {_SCALARS[kind]}", value, where)
     if kind in (int, float):
         _expect(abs(value) < _LARGEST and math.isfinite(value), "finite", value, where)
-    return shown(value) if kind is str else value
+    return one_line(value) if kind is str else value
 
 
 def _expect(is_so: bool, wanted: str, value: Any, where: str) -> None:
     if not is_so:
-        found = shown(repr(value))
+        found = one_line(_shown(value))
         found = found if len(found) <= 40 else f"{found[:37]}..."
         raise ShapeError(f"{where} should be {wanted}, and is {found}")
+
+
+def _shown(value: Any) -> str:
+    """As Python would, without writing all of it: of what is large, only its kind."""
+    if isinstance(value, dict | list) and len(value) > 3:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    return repr(value[:40] if isinstance(value, str) else value)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from traceml.files import write_atomically
+from traceml.files import Folder, encoded, opened, write_in
 from traceml.report.document import Summary
 from traceml.report.html import summary_html
 from traceml.report.markdown import summary_markdown
@@ -21,12 +21,14 @@ WIDTH = 100  # of a line of JSON
 _MANY = 20
 
 
-def write_summary(snapshot: Snapshot, directory: Path) -> None:
+def write_summary(snapshot: Snapshot, directory: Path | Folder) -> None:
     """Write all of them; make the folder again if somebody took it away."""
-    directory.mkdir(parents=True, exist_ok=True)
+    if isinstance(directory, Path):
+        directory.mkdir(parents=True, exist_ok=True)
     summary = summarized(snapshot)
-    for name, form in ((JSON_NAME, "json"), (TEXT_NAME, "text"), (HTML_NAME, "html")):
-        write_atomically(directory / name, rendered(summary, form))
+    with opened(directory) as folder:
+        for name, form in ((JSON_NAME, "json"), (TEXT_NAME, "text"), (HTML_NAME, "html")):
+            write_in(folder, name, encoded(rendered(summary, form)))
 
 
 def rendered(summary: Summary, form: str) -> str:

@@ -5,7 +5,7 @@ from traceml.publish.metric import Metric
 from traceml.publish.otlp import naming
 
 # As OpenTelemetry's specification on compatibility with Prometheus has them.
-SUFFIXES = {"s": "seconds", "By": "bytes", "Cel": "celsius", "W": "watts"}
+SUFFIXES = {"s": "seconds", "By": "bytes", "Cel": "celsius", "W": "watts", "Hz": "hertz"}
 
 each_metric = pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
 

@@ -81,6 +81,17 @@ def test_what_the_exporters_would_leave_out_without_a_word_is_said() -> None:
     assert [problem.split("=")[0] for problem in settings.problems] == list(wrong)
 
 
+def test_what_is_said_of_a_setting_names_no_secret() -> None:
+    settings = read(
+        {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "htp://ada:hunter2@collector",
+            "OTEL_EXPORTER_OTLP_HEADERS": "Authorization: Bearer hunter2",
+        }
+    )
+    assert len(settings.problems) == 3
+    assert "hunter2" not in "".join(settings.problems)
+
+
 def test_the_interval_is_in_milliseconds() -> None:
     assert read({**GENERAL, "OTEL_METRIC_EXPORT_INTERVAL": "2500"}).interval_seconds == 2.5
 

@@ -304,6 +304,14 @@ BOUND = (
         "hooks; check the network between the ranks.",
     ),
     *bound(
+        "TraceMLLaunchBound",
+        "LAUNCH_BOUND",
+        "forward",
+        "leaves its devices idle, in forward, backward and optimizer",
+        "give the device more to do for each kernel: a larger batch, torch.compile or CUDA graphs, "
+        "fewer small kernels, no `.item()` in the loop.",
+    ),
+    *bound(
         "TraceMLWaitHeavy",
         "WAIT_HEAVY",
         "other",

@@ -3,6 +3,7 @@
 from grafana_foundation_sdk.builders import barchart, heatmap, table, timeseries
 from grafana_foundation_sdk.models import common, dashboard, units
 
+from traceml.diagnosis.policy import Policy
 from traceml.publish.dashboards import frame, style, tables
 from traceml.publish.dashboards.frame import Page, Row, way_to
 from traceml.publish.dashboards.panels import About, filled, heat, lines, stacked
@@ -14,12 +15,13 @@ from traceml.publish.dashboards.queries import (
     rate,
     worst_by_own_work,
 )
-from traceml.publish.dashboards.style import LOST, SCORE
+from traceml.publish.dashboards.style import LOST, SCORE, Limits
 
 _MOST_BARS = 16
 _OWN = f"run_rank:traceml_rank_own_seconds{{{RANKS}}}"
 _PHASES = f"run_rank_phase:traceml_rank_phase_seconds{{{RANKS}}}"
 _LOST = f"run_rank_phase:traceml_time_lost:ratio{{{RANKS}}}"
+_IDLE = Limits(Policy().launch_warning, Policy().launch_critical)
 _ONE_RANK = way_to(frame.RANKS, "${run:queryparam}", "var-rank=${__value.raw}")
 
 
@@ -135,6 +137,26 @@ def _course() -> Row:
                 units.PercentUnit, limits=LOST,
             ),
             most_lost(),
+        ),
+        lines(
+            About(
+                "Where ranks wait",
+                "Waiting for others in a step, by the part of the step in which a rank does it.",
+                units.Seconds,
+            ),
+            Query(
+                f"max by (rank, place) (traceml_rank_wait_seconds{{{RANKS}}})",
+                "rank {{rank}} in {{place}}",
+            ),
+        ),
+        lines(
+            About(
+                "Devices that wait for the CPU",
+                "Share of a step, within forward, backward and optimizer, in which the device had "
+                "done all that was queued: an upper bound.",
+                units.PercentUnit, limits=_IDLE, empty="no device",
+            ),
+            Query(f"max by (rank) (traceml_device_idle_ratio{{{RANKS}}})", "rank {{rank}}"),
         ),
         lines(
             About(

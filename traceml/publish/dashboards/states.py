@@ -33,6 +33,9 @@ TOLD: Mapping[str, Told] = {
     "INPUT_BOUND": Told("All ranks wait for their input.", "TraceMLInputBound"),
     "H2D_BOUND": Told("Copies to the device take long.", "TraceMLH2DBound"),
     "COMM_BOUND": Told("The exchange between the ranks takes long.", "TraceMLCommBound"),
+    "LAUNCH_BOUND": Told(
+        "The device waits for the CPU to queue work, within compute.", "TraceMLLaunchBound"
+    ),
     "WAIT_HEAVY": Told("Much of the step is in no phase.", "TraceMLWaitHeavy"),
     "JITTER": Told("Some steps take far longer than most.", "TraceMLJitter"),
     "COMPUTE_BOUND": Told("The step is its own work: as good as it gets."),

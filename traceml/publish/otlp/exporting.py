@@ -18,6 +18,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.sdk.version import __version__ as sdk_version
 
 from traceml import __version__
+from traceml.masking import mask_text
 from traceml.publish.catalogue import CATALOGUE
 from traceml.publish.metric import Metric
 from traceml.publish.otlp import naming
@@ -175,7 +176,7 @@ class _Reasons(logging.Handler):
         """Keep what tells more than that it was given up."""
         message = record.getMessage()
         if "max retries or shutdown" not in message:
-            self.last = message[:_REASON_CHARACTERS]
+            self.last = mask_text(message)[:_REASON_CHARACTERS]
 
 
 def _reasons() -> _Reasons:

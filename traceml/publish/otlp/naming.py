@@ -7,7 +7,9 @@ dots become underscores, the unit and `total` are appended.
 from traceml.publish.metric import Metric
 
 # By the word that the Prometheus name ends with.
-_UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "celsius": "Cel", "watts": "W"}
+_UNITS = {
+    "seconds": "s", "bytes": "By", "ratio": "1", "celsius": "Cel", "watts": "W", "hertz": "Hz",
+}  # fmt: skip
 
 # Where the semantic conventions have a name for what a label says.
 _ATTRIBUTES = {"gpu_uuid": "hw.id"}

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from traceml.masking import MASK, mask_text
+
 GRPC, HTTP = "grpc", "http/protobuf"
 METRICS, TRACES = "metrics", "traces"
 SIGNALS = (METRICS, TRACES)
@@ -16,6 +18,7 @@ CUMULATIVE, DELTA, LOW_MEMORY = "cumulative", "delta", "lowmemory"
 _TEMPORALITIES = (CUMULATIVE, DELTA, LOW_MEMORY)
 
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_HEADERS = "_HEADERS"  # what they hold is secret
 _GRPC_PORT = 4317
 _INTERVAL_SECONDS = 60.0
 _MIN_INTERVAL_SECONDS = 0.1
@@ -91,7 +94,8 @@ def _protocol(given: Mapping[str, str], signal: str) -> str | None:
     try:
         check_endpoint(endpoint)
     except ValueError as error:
-        raise ValueError(f"{variable}={endpoint}: no {signal} are sent; it {error}") from None
+        shown = mask_text(endpoint)
+        raise ValueError(f"{variable}={shown}: no {signal} are sent; it {error}") from None
     for variable in (_variable(signal, "PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL"):
         if variable in given:
             if given[variable] not in (GRPC, HTTP):
@@ -105,7 +109,7 @@ def _protocol(given: Mapping[str, str], signal: str) -> str | None:
 def _unusable(given: Mapping[str, str]) -> list[str]:
     """What the exporters would leave out without a word."""
     return [
-        f"{name}={value}: {why}"
+        f"{name}={MASK if end == _HEADERS else value}: {why}"
         for name, value in given.items()
         for end, (is_sound, why) in _CHECKS.items()
         if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith(end) and not is_sound(value)
@@ -130,7 +134,7 @@ def _are_headers(value: str) -> bool:
 _CHECKS = {
     "_TIMEOUT": (_is_seconds, "no number of seconds"),
     "_COMPRESSION": (_is_compression, "none of none, gzip, deflate"),
-    "_HEADERS": (_are_headers, "no NAME=VALUE,..."),
+    _HEADERS: (_are_headers, "no NAME=VALUE,..."),
 }
 
 

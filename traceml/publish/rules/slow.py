@@ -131,6 +131,15 @@ SLOW: tuple[Alert, ...] = (
         "hooks; check the network between the ranks.",
     ),
     _bound(
+        "TraceMLLaunchBound",
+        "LAUNCH_BOUND",
+        "LAUNCH-BOUND holds: devices wait for the CPU to queue work",
+        "forward|backward|optimizer",
+        "leaves its devices idle, in forward, backward and optimizer",
+        "give the device more to do for each kernel: a larger batch, torch.compile or CUDA graphs, "
+        "fewer small kernels, no `.item()` in the loop.",
+    ),
+    _bound(
         "TraceMLWaitHeavy",
         "WAIT_HEAVY",
         "WAIT-HEAVY holds: much of the step is in no phase",

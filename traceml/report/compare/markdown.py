@@ -2,6 +2,7 @@
 
 import re
 
+from traceml.printable import one_line
 from traceml.report.compare.comparison import Comparison
 from traceml.report.compare.table import Row, rows
 from traceml.report.compare.text import headline, notes, sentences
@@ -27,4 +28,4 @@ def _row(row: Row) -> str:
 
 
 def _plain(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", text.strip())
+    return _MARKUP.sub(r"\\\1", one_line(text).strip())

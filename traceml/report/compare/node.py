@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from traceml.report.typed import ShapeError, shown
+from traceml.printable import one_line
+from traceml.report.typed import ShapeError
 
 _LARGEST_AMOUNT = 1e18
 _SHOWN = 40
@@ -43,7 +44,7 @@ class Node:
             return None
         if not isinstance(value, str):
             raise ShapeError(f"{self._at(key)} is {_kind(value)}, not text")
-        return shown(value)
+        return one_line(value)
 
     def amount(self, key: str) -> float | None:
         """A number that is not negative."""
@@ -71,7 +72,7 @@ class Node:
         return value
 
     def _at(self, key: str) -> str:
-        return f"{self._path}.{shown(key)}" if self._path else shown(key)
+        return f"{self._path}.{one_line(key)}" if self._path else one_line(key)
 
 
 def _kind(value: Any) -> str:

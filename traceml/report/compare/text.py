@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from traceml.printable import one_line
 from traceml.report.compare.comparison import Comparison
 from traceml.report.compare.figures import percent
 from traceml.report.compare.gate import FAILED, PASSED
@@ -21,7 +22,7 @@ def comparison_text(compared: Comparison) -> str:
     lines += ["", *_table(compared), ""]
     for note in notes(compared):
         lines += textwrap.wrap(note, _WIDTH, subsequent_indent="  ")
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def headline(compared: Comparison) -> str:
