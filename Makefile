@@ -4,13 +4,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench generate clean
+.PHONY: help demo test check bench fuzz generate clean
 
 help:
 	@echo "make demo      a 2-rank training run with a planted fault, under traceml run"
 	@echo "make test      all tests"
 	@echo "make check     lint, formatting and types"
 	@echo "make bench     what TraceML costs, side by side with the bare loop and its peer"
+	@echo "make fuzz      readers of a run's folder against files that nobody would write; SECONDS=600"
 	@echo "make generate  everything that is made from something else"
 	@echo "make clean     remove what these made"
 
@@ -39,6 +40,12 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# Coverage tells which changes lead further, so no other target needs what it installs.
+SECONDS ?= 600
+fuzz: $(READY)
+	$(BIN)/pip install --quiet "atheris>=3"
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+
 generate: $(READY)
 	$(BIN)/python -m traceml.wire.generate
 	$(BIN)/python -m traceml.publish.reference
@@ -48,5 +55,5 @@ generate: $(READY)
 	$(BIN)/pytest -q tests/publish/test_golden.py --regenerate
 
 clean:
-	rm -rf $(VENV) .bench build dist logs compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench .fuzz build dist logs compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import compare, job, otlp, peer, sidecar, step
+from benchmarks import compare, device, job, otlp, peer, sidecar, step
 from benchmarks.accuracy import beside
 from benchmarks.accuracy import command as accuracy
 from benchmarks.machine import describe, load
@@ -18,7 +18,12 @@ COSTS: dict[str, Callable[[bool], Iterator[Table]]] = {
     "otlp": otlp.tables,
 }
 # These take long, and run only where they are named.
-SIMPLE = {**COSTS, "accuracy-peer": beside.tables, "job": job.tables}
+SIMPLE = {
+    **COSTS,
+    "accuracy-peer": beside.tables,
+    "device": device.tables,
+    "job": job.tables,
+}
 ACCURACY, COMPARE = "accuracy", "compare"  # have options of their own
 NAMES = (*SIMPLE, ACCURACY, COMPARE)
 

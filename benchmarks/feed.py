@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from traceml.rank.channel import open_channel
+from tests.client import Client, channel_to
 from traceml.rank.turns import report_seconds
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import PROTOCOL, VALUES, Matrix, Records, encode
-from traceml.wire.service import Client
 
 CALL_SECONDS = 10.0
 
@@ -40,7 +39,7 @@ class Ranks:
         self.step = 0
         self._sequence = 0
         self._values = _values(count)
-        self._channels = [open_channel(endpoint) for _ in range(count)]
+        self._channels = [channel_to(endpoint) for _ in range(count)]
         self._clients = [Client(channel) for channel in self._channels]
         self._settle(
             client.hello.future(self._hello(rank), timeout=CALL_SECONDS, wait_for_ready=True)
@@ -79,7 +78,7 @@ class Ranks:
             tags=np.zeros(steps, dtype=np.int64),
             values=self._values[rank, rows % _VARIETY],
         )
-        batch = encode(records, self._sequence)
+        batch = encode(records, self._sequence, self.step)
         return pb.PushRequest(session=str(rank), heartbeat=self._heartbeat(), batch=batch)
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ _HOW = (
     "what the sender's thread delays. Undisturbed: the 5th percentile of all traced steps less "
     "that of all bare ones, on the training thread's CPU clock, which other processes change "
     "least. The floor: the same for marked blocks, where ten bare timestamps are written into "
-    "the loop by hand. `CPU beside` is what the threads that came with TraceML (sender, gRPC) "
+    "the loop by hand. `CPU beside` is what the threads that came with TraceML (the sender) "
     "took meanwhile, as a share of a core. torch runs on one thread; DDP's times are rank 0's."
 )
 

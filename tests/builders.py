@@ -10,7 +10,7 @@ from traceml.sidecar.collector import Collector
 from traceml.sidecar.config import RunIdentity
 from traceml.snapshot import Exports, Snapshot
 from traceml.wire import telemetry_pb2 as pb
-from traceml.wire.columns import MARKED, PROTOCOL, VALUES, Records, encode
+from traceml.wire.columns import DEVICE_TIMES, MARKED, PROTOCOL, TIMES, VALUES, Records, encode
 from traceml.wire.tags import Tag
 
 STARTED_AT = 1_700_000_000.0
@@ -90,6 +90,14 @@ def timed_records(
         **{f"{phase}_ns": value * 1e6 for phase, value in milliseconds.items()},
         **after,
     )
+
+
+def on_device(records: Records, **columns: float) -> Records:
+    """The same records, timed on the device as well; with more columns, in nanoseconds."""
+    records.values[:, len(TIMES) : len(TIMES) + len(DEVICE_TIMES)] = records.values[:, : len(TIMES)]
+    for name, column in columns.items():
+        records.values[:, VALUES.index(name)] = column
+    return records
 
 
 def joined(parts: Sequence[Records]) -> Records:
@@ -237,6 +245,11 @@ def gpu_sample(index: int = 0) -> pb.Gpu:
         temperature_celsius=60.0,
         power_watts=350.0,
         power_limit_watts=700.0,
+        sm_clock_hertz=1.5e9,
+        sm_clock_max_hertz=2.0e9,
+        ecc_corrected=3,
+        ecc_uncorrected=0,
+        xids=0,
     )
 
 
@@ -250,7 +263,8 @@ def golden_run() -> Snapshot:
 def golden_collector(clock: Clock) -> Collector:
     """Two ranks, one of them slow in backward, while the run is still under way.
 
-    Two steps are warm-up, one record of rank 1 was lost, rank 0 lost some as well.
+    Two steps are warm-up, one record of rank 1 was lost, rank 0 lost some as well. Their devices
+    wait for the CPU now and then, and they for each other in forward too.
     """
     collector = make_collector(clock, ranks_expected=2)
     fast, slow = start_ranks(collector, 2)
@@ -261,9 +275,10 @@ def golden_collector(clock: Clock) -> Collector:
     clock.advance(10.0)
     for rank, backward, wait in ((fast, 20.0, 14.0), (slow, 30.0, 4.0)):
         rank.send(timed_records(range(2), tags=Tag.WARMUP, forward=500.0))
-        rank.send(timed_records(range(2, 23), backward=backward, collective_wait=wait))
-    fast.send(timed_records([23, 24]))
-    slow.send(timed_records([24], collective_wait=1000.0, resident_bytes=1.5 * GIB))
+        records = timed_records(range(2, 23), backward=backward, collective_wait=wait)
+        rank.send(on_device(records, device_idle_ns=2e6, device_forward_wait_ns=1e6))
+    fast.send(on_device(timed_records([23, 24])))
+    slow.send(on_device(timed_records([24], collective_wait=1000.0, resident_bytes=1.5 * GIB)))
     sample = host_sample()
     sample.gpus.append(gpu_sample())
     tell(collector, sampled=sample)

@@ -30,6 +30,16 @@ def hold(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def accelerator() -> None:
+    """The compiled accelerator; the first who needs it on a machine waits some minutes."""
+    from tests.accelerator.build import library  # needs torch, as few tests do
+
+    require_program(os.environ.get("CXX", "c++"))
+    require_program("ninja")
+    library()
+
+
 @pytest.fixture
 def promtool() -> str:
     return require_program("promtool")
@@ -45,11 +55,14 @@ def certificates(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
     """Makes certificates that one authority has signed, or none; returns certificate and key."""
     openssl = require_program("openssl")
 
+    # Others take seconds to be made.
+    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
     def run(*arguments: str) -> None:
         subprocess.run([openssl, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
     def make(name: str, authority: str = "ca") -> tuple[str, str]:
-        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
+        run("req", *new_key, "-subj", f"/CN={name}",
             "-keyout", f"{name}.key", "-out", f"{name}.csr")  # fmt: skip
         (tmp_path / "san").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
         run("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
@@ -58,7 +71,7 @@ def certificates(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
         return str(tmp_path / f"{name}.pem"), str(tmp_path / f"{name}.key")
 
     for authority in ("ca", "other"):
-        run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={authority}",
+        run("req", "-x509", *new_key, "-subj", f"/CN={authority}",
             "-days", "2", "-keyout", f"{authority}.key", "-out", f"{authority}.pem")  # fmt: skip
     return make
 

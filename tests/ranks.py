@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from tests.builders import make_identity
-from traceml.rank.channel import call_metadata, open_channel
+from traceml.rank.channel import open_channel
 from traceml.rank.events import SCOPE, Recorder
 from traceml.rank.sender import Sender
 
@@ -29,7 +29,6 @@ class Rank:
                 open_channel(endpoint),
                 make_identity(rank, world_size, attempt),
                 endpoint,
-                call_metadata(endpoint),
             )
         finally:
             for name in environment or {}:

@@ -10,6 +10,7 @@ from typing import Any
 
 from traceml.sidecar.access import Access
 from traceml.sidecar.collector import Collector
+from traceml.sidecar.endpoint import Endpoint
 from traceml.sidecar.ingest import Ingest
 from traceml.sidecar.journal import Journal
 from traceml.sidecar.ledger import Ledger
@@ -32,27 +33,34 @@ def serving(
     def call(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result(10)
 
-    async def start(folder: Path) -> tuple[Ledger, "asyncio.Task[None]", Ingest, str]:
+    async def start(folder: Path) -> tuple[Ledger, list["asyncio.Task[None]"], Endpoint, str]:
         ledger = Ledger(collector, Journal(folder, JOURNAL_BYTES, collector.run))
-        ingest = Ingest(ledger, collector, access or Access(), collector.snapshot)
-        reachable = ingest.bind(endpoint)
+        shown = access or Access()
+        ingest = Ingest(ledger, collector, shown, collector.snapshot)
+        listening = Endpoint(ingest.new_server, shown)
+        reachable = listening.bind(endpoint)
         await ledger.open()
-        keeper = asyncio.create_task(ledger.keep())
-        await ingest.start()
-        return ledger, keeper, ingest, reachable
+        await listening.start()
+        workers = [
+            asyncio.create_task(work) for work in (ledger.keep(), listening.keep_reachable())
+        ]
+        return ledger, workers, listening, reachable
 
-    async def stop(ledger: Ledger, keeper: "asyncio.Task[None]", ingest: Ingest) -> None:
-        await ingest.stop()
-        keeper.cancel()
+    async def stop(
+        ledger: Ledger, workers: list["asyncio.Task[None]"], listening: Endpoint
+    ) -> None:
+        workers.pop().cancel()
+        await listening.stop()
+        workers.pop().cancel()
         await ledger.close()
 
     with tempfile.TemporaryDirectory() as name:
         try:
-            ledger, keeper, ingest, reachable = call(start(folder or Path(name)))
+            ledger, workers, listening, reachable = call(start(folder or Path(name)))
             try:
                 yield reachable
             finally:
-                call(stop(ledger, keeper, ingest))
+                call(stop(ledger, workers, listening))
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ MAX_LINES = 400
 # What each of these rooms may import of traceml, with all that is below it.
 DOORS = {
     "rank": ("traceml.rank", "traceml.wire", "traceml.__version__"),
-    "wire": ("traceml.wire",),
+    "wire": ("traceml.wire", "traceml.files"),
+    "files": ("traceml.files",),
     "diagnosis": ("traceml.diagnosis", "traceml.snapshot", "traceml.units"),
 }
 
@@ -56,6 +58,13 @@ def test_only_the_rank_and_integrations_import_torch(source: Path) -> None:
     assert room_of(source) in WITH_TORCH or not roots & {"torch", "torchvision", "torchaudio"}
 
 
+@each_source
+def test_only_the_sidecar_imports_grpc(source: Path) -> None:
+    """Its threads and descriptors have no place in a training process."""
+    roots = {name.split(".")[0] for name in imports_of(source)}
+    assert room_of(source) == "sidecar" or "grpc" not in roots
+
+
 def test_everything_but_the_rank_is_importable_where_torch_is_not_installed() -> None:
     modules = [
         ".".join(source.relative_to(PACKAGE.parent).with_suffix("").parts)
@@ -75,6 +84,35 @@ def test_a_room_imports_only_through_its_doors(source: Path) -> None:
     ours = [name for name in imports_of(source) if name.split(".")[0] == "traceml"]
     doors = DOORS[room_of(source)]
     assert [name for name in ours if not any(is_open(door, name) for door in doors)] == []
+
+
+WRITES = re.compile(
+    r"\.write_(?:text|bytes)\(|mkstemp|NamedTemporaryFile|os\.(?:open|replace|rename|fdopen)\(|O_CREAT"
+    r"|\.open\((?!\))|(?<!\.)\bopen\(|FileHandler"
+)
+MAKES_FILES_OF_THE_REPOSITORY = ("schema.py", "reference.py", "generate.py")
+
+
+def test_files_are_written_in_one_place_only() -> None:
+    """But for what the system, the script or the user's own word opens."""
+    others = {
+        "cli/main.py": 2,  # os.devnull
+        "cli/run.py": 1,  # the script, to see whether it can be read
+        "cli/compare.py": 1,  # the page of a job, which its environment names
+        "sidecar/logs.py": 2,  # a descriptor from there, and os.devnull
+    }
+    found = {
+        name_of(source): len(WRITES.findall(code_of(source)))
+        for source in SOURCES
+        if room_of(source) != "files" and source.name not in MAKES_FILES_OF_THE_REPOSITORY
+    }
+    assert {name: count for name, count in found.items() if count} == others
+
+
+def code_of(source: Path) -> str:
+    """Its code, without methods of ours that have such a name."""
+    text = source.read_text(encoding="utf-8")
+    return re.sub(r"def open\(|_sessions\.open\(|_ledger\.open\(", "", text)
 
 
 def test_no_other_room_needs_what_only_the_dashboards_are_made_with() -> None:

@@ -51,6 +51,14 @@ def test_an_amount_of_memory_is_shown_in_the_unit_that_fits(value: float | None,
 
 @pytest.mark.parametrize(
     ("value", "text"),
+    [(0.0, "0 MHz"), (345e6, "345 MHz"), (999.6e6, "1.00 GHz"), (1.725e9, "1.73 GHz")],
+)
+def test_a_clock_is_shown_in_the_unit_that_fits(value: float, text: str) -> None:
+    assert units.hertz(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
     [(None, "-"), (0.0, "0 %"), (0.256, "26 %"), (1.0, "100 %"), (9.9, "990 %"), (12.4, "12 x")],
 )
 def test_a_ratio_is_a_percentage_and_from_tenfold_on_a_multiple(

@@ -101,7 +101,7 @@ def _block(training: Workload, step: Step, steps: int) -> Times:
 
 
 def _cpu_seconds_of_others(before: set[int]) -> float:
-    """CPU time of the threads that came with TraceML: the sender's and gRPC's own."""
+    """CPU time of the threads that came with TraceML: the sender's, above all."""
     threads = psutil.Process().threads()
     return sum(of.user_time + of.system_time for of in threads if of.id not in before)
 

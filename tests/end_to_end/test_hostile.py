@@ -11,12 +11,13 @@ import psutil
 import pytest
 
 from tests.builders import hello_request, make_identity, malformed_batch, timed_records
+from tests.client import Client
 from tests.launching import Launcher, eventually
 from tests.ranks import Rank
 from traceml.wire import MAX_MESSAGE_BYTES
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import encode
-from traceml.wire.service import SERVICE, Client
+from traceml.wire.service import SERVICE
 
 MESSAGES = 400
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + struct.pack(">I", 0)[1:] + b"\x04\x00" + b"\0" * 4

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from tests.builders import TYPICAL_MS, hello_request, joined, make_identity, timed_records
+from tests.client import Client, channel_to
 from tests.launching import Launcher, eventually
 from tests.prometheus import discovered, query, running
 from traceml.cli.main import main
-from traceml.rank.channel import open_channel
 from traceml.wire import telemetry_pb2 as pb
 from traceml.wire.columns import Records, encode
-from traceml.wire.service import Client
 
 RANKS, NODES, STEPS = 8, 2, 120
 SLOW_MS = {4: 12.0, 5: 16.0, 6: 12.0, 7: 12.0}  # the ranks of the second node, in forward
@@ -27,7 +26,7 @@ class Feed:
     """Ranks without a training, that tell a real sidecar what they should have done."""
 
     def __init__(self, endpoint: str, told: Mapping[int, Records], nodes: int) -> None:
-        self._channel = open_channel(endpoint)
+        self._channel = channel_to(endpoint)
         self._client = Client(self._channel)
         self._told = told
         local = RANKS // nodes

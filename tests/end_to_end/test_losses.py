@@ -1,4 +1,7 @@
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +24,27 @@ def test_losses_are_bit_identical_with_and_without_traceml(
     traced = losses("traced")
     assert traced == losses("bare", "--disable-traceml")
     assert all(len(of_rank.splitlines()) == 40 for of_rank in traced)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_with_all_that_an_accelerator_gets_nothing_changes(
+    launcher: Launcher, tmp_path: Path, compiled: bool
+) -> None:
+    path = os.pathsep.join([str(SCRIPTS / "pretending"), os.environ.get("PYTHONPATH", "")])
+
+    def run(name: str, *flags: str) -> dict[str, Any]:
+        file = tmp_path / name
+        arguments = [str(file), *(["--compile"] if compiled else [])]
+        finished = launcher.run(
+            *flags, str(SCRIPTS / "moving.py"), "--", *arguments, environment={"PYTHONPATH": path}
+        )
+        assert finished.exit_code == 0, finished.stderr
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+    traced, bare = run("traced"), run("bare", "--disable-traceml")
+    assert (traced["hooked"], bare["hooked"]) == ("traceml.rank.copies", "builtins")
+    assert traced["outcome"] == bare["outcome"]
+    assert bare["outcome"]["types"] == {"Boxes": 96}
+    assert (bare["outcome"]["graphs"], bare["outcome"]["breaks"]) == (int(compiled), 0)
+    assert len(bare["outcome"]["losses"]) == 12
