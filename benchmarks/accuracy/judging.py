@@ -66,8 +66,10 @@ def _outcomes(recording: Recording) -> list[Outcome]:
     if schedule.is_stuck:
         return [_stall(recording)]
     seen = [*looks(recording)]
-    if not seen or seen[-1].completed < schedule.steps:
-        raise SystemExit(f"{recording.folder}: its journal does not hold all its steps")
+    completed = seen[-1].completed if seen else 0
+    if completed < schedule.steps:
+        held = f"its journal was looked at up to step {completed} of {schedule.steps}"
+        raise SystemExit(f"{recording.folder}: {held}")
     outcomes = list(_segments(recording, seen))
     if schedule.judged_whole:
         outcomes.append(_whole(recording, schedule.segments[0]))

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from operator import attrgetter
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -317,6 +318,40 @@ def test_the_last_step_of_a_loop_without_scopes_is_sent_with_the_farewell(
         eventually(lambda: completed(collector) == 2)
         sender.close()
         assert completed(collector) == 3
+
+
+@pytest.mark.parametrize("moment", ["_clocks.feed", "_look_for_question"])
+def test_a_training_that_ends_while_its_sender_is_at_work_loses_no_step(
+    recorder: Recorder, endpoint: str, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Between two lines of the sender's: after it took entries, or before it makes a call."""
+    sender = Sender(recorder, open_channel(endpoint), make_identity(0, 1))
+    place, method = attrgetter(moment)(sender), moment.split(".")[-1]
+    steps = Tape().step().step().step().entries
+    last = len(steps) * 2 // 3
+
+    def end() -> None:
+        for entry in steps[last:]:
+            recorder.append(entry)
+        closing.submit(sender.close)
+        eventually(lambda: sender._deadline is not None)
+
+    def interrupted(*arguments: Any) -> Any:
+        result = place(*arguments)
+        is_idle = sender._method is None and not sender._backlog
+        if sender._greeted and is_idle and sender._deadline is None:
+            end()
+        return result
+
+    recorder.clear()
+    for entry in steps[:last]:
+        recorder.append(entry)
+    collector = new_collector()
+    monkeypatch.setattr(place.__self__, method, interrupted)
+    with ThreadPoolExecutor(1) as closing, serving(collector, endpoint):
+        sender.start()
+        eventually(lambda: not sender.is_alive())
+    assert completed(collector) == 3
 
 
 def test_what_a_rank_cannot_measure_is_told_with_its_heartbeats(

@@ -76,7 +76,7 @@ class Sender(threading.Thread):
         self._greeted = False
         self._was_greeted = False  # by some sidecar, once
         self._parted = False
-        self._settled = False  # the last step is known
+        self._settled = False  # the last step is known, and on its way
         self._failures = 0
         self._retry_at = 0.0
         self._heartbeat_at = 0.0
@@ -112,7 +112,7 @@ class Sender(threading.Thread):
             self._look_for_question()
             with self._gate:
                 self._advance()
-            if self._deadline is not None and monotonic() > self._deadline:
+            if self._settled and self._deadline is not None and monotonic() > self._deadline:
                 break
             self._rest()
         if not self._parted and (self._was_greeted or was_served(self._endpoint)):
@@ -177,15 +177,16 @@ class Sender(threading.Thread):
 
     def _collect(self) -> None:
         now = monotonic()
+        is_closing = self._deadline is not None  # before entries are taken: then they are all
         self._resident_bytes = process.resident_bytes()
         entries, lost = self._recorder.take()
         if entries:
             self._went_on_at = now
         self._unreported += self._clocks.feed(entries, lost)
-        if self._deadline is not None and not self._settled:
+        if is_closing and not self._settled:
             self._settled = True
             self._unreported += self._clocks.finish()
-        is_asked = self._deadline is not None or self._question is not None
+        is_asked = is_closing or self._question is not None
         if is_asked or now >= self._report_at or len(self._unreported) >= BATCH_RECORDS:
             self._report_at = next_turn(now, self._turn, self._period)
             steps, self._unreported = self._unreported, []
@@ -234,7 +235,7 @@ class Sender(threading.Thread):
             self._passed_on = question
             request = pb.ReportRequest(session=self._session, flat=question.flat)
             self._start("Report", request, self._on_report)
-        elif self._deadline is not None:
+        elif self._settled:
             self._start("Goodbye", self._goodbye(), self._on_goodbye)
         elif monotonic() >= self._heartbeat_at:
             self._push(None)
